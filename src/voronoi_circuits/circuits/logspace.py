@@ -1,0 +1,218 @@
+"""Weighted sums of exponentials, exact wherever the result is a number: the arithmetic of sum units.
+
+# E experts, F folded regions, O units out, I and J units in, B rows
+# logits (E, F, O, I) or (E, F, O, I, J); values (E, F, I, B); results (E, F, O, B)
+
+The fast path subtracts the largest value, multiplies matrices and takes the log. It loses a term that underflows, and that matters only
+where everything else vanishes (values 0 and -800 through identity weights); such results fall below ``_threshold`` and are computed again
+term by term. Weights are the softmax of logits over all inputs; a logit of -inf is a weight of zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+Positions = tuple[Tensor, ...]
+_CHUNK = 1 << 22
+_BLOCK = 1 << 19
+
+
+def _threshold(dtype: torch.dtype) -> float:
+    """Results above it lose less than a rounding error to terms that underflowed."""
+    return 1e-290 if dtype == torch.float64 else 1e-30
+
+
+def _scaled(values: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(v - m) and m, with m the largest of the units; all zero where that is -inf."""
+    largest = values.amax(-2, keepdim=True)
+    return (values - torch.where(largest == -torch.inf, 0.0, largest)).exp_(), largest
+
+
+def _lost(result: Tensor, largest: Tensor) -> tuple[Tensor | None, Positions]:
+    """Which fast results are too small to divide by, and the positions (e, f, o, b) among them that may have lost terms."""
+    low = result < _threshold(result.dtype)
+    if not bool(low.any()):
+        return None, ()
+    return low, torch.nonzero(low & (largest > -torch.inf), as_tuple=True)
+
+
+def _log_terms(log_weights: Tensor, values: tuple[Tensor, ...], at: Positions) -> Tensor:
+    """log(w_oi exp v_i) of the named results, one row each: (n, I) or (n, I * J)."""
+    e, f, o, b = at
+    terms = log_weights[e, f, o]
+    if len(values) == 1:
+        return terms + values[0][e, f, :, b]
+    first, second = values
+    outer = first[e, f, :, b].unsqueeze(-1) + second[e, f, :, b].unsqueeze(-2)
+    return (terms + outer).flatten(1)
+
+
+def _split(at: Positions, width: int) -> list[tuple[Tensor, ...]]:
+    """The positions in chunks whose terms fit in memory."""
+    size = max(1, _CHUNK // max(width, 1))
+    return list(zip(*(index.split(size) for index in at), strict=True))
+
+
+def _repair(out: Tensor, logits: Tensor, values: tuple[Tensor, ...], at: Positions) -> None:
+    """Computes the named results term by term, in place."""
+    log_weights = _log_softmax(logits)
+    for chunk in _split(at, logits[0, 0, 0].numel()):
+        out[chunk] = torch.logsumexp(_log_terms(log_weights, values, chunk), -1)
+
+
+def _repair_gradients(
+    grad_logits: Tensor,
+    grad_values: tuple[Tensor, ...],
+    grad: Tensor,
+    out: Tensor,
+    logits: Tensor,
+    values: tuple[Tensor, ...],
+    at: Positions,
+) -> None:
+    """Adds what the results computed term by term send to d/d log-weights and d/d values."""
+    keep = torch.isfinite(out[at])
+    at = tuple(index[keep] for index in at)
+    log_weights = _log_softmax(logits)
+    for chunk in _split(at, logits[0, 0, 0].numel()):
+        e, f, o, b = chunk
+        share = (_log_terms(log_weights, values, chunk) - out[chunk].unsqueeze(-1)).exp() * grad[chunk].unsqueeze(-1)
+        share = share.unflatten(-1, logits.shape[3:])
+        grad_logits.index_put_((e, f, o), share, accumulate=True)
+        for axis, into in enumerate(grad_values):
+            other = [d for d in range(1, share.dim()) if d != axis + 1]
+            into.movedim(2, 3).index_put_((e, f, b), share.sum(other) if other else share, accumulate=True)
+
+
+def _log_softmax(logits: Tensor) -> Tensor:
+    """Log of the softmax over all inputs of each unit; -inf everywhere stays -inf."""
+    flat = logits.flatten(3)
+    total = torch.logsumexp(flat, -1, keepdim=True)
+    return (flat - torch.where(total == -torch.inf, 0.0, total)).view_as(logits)
+
+
+def _softmax(logits: Tensor) -> Tensor:
+    """The weights (E, F, O, I * J): softmax over all inputs of each unit."""
+    return torch.softmax(logits.flatten(3), -1)
+
+
+def _ratio(grad: Tensor, result: Tensor, out: Tensor, low: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The gradient without its part at -inf, and its ratio to the result without the results computed term by term."""
+    if low is None:
+        return grad, grad / result
+    grad = torch.where(out == -torch.inf, 0.0, grad)
+    return grad, torch.where(low, 0.0, grad / result)
+
+
+class _Mix(Function):
+    """out_o = log Σ_i w_oi exp(v_i), w = softmax(logits)."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, values: Tensor) -> Tensor:
+        weights = _softmax(logits)
+        scaled, largest = _scaled(values)
+        result = weights @ scaled
+        out = result.log().add_(largest)
+        ctx.low, ctx.at = _lost(result, largest)
+        if ctx.at:
+            _repair(out, logits, (values,), ctx.at)
+        ctx.save_for_backward(logits, values, weights, scaled, result, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        logits, values, weights, scaled, result, out = ctx.saved_tensors
+        grad, ratio = _ratio(grads[0], result, out, ctx.low)
+        grad_values = (weights.mT @ ratio).mul_(scaled)
+        grad_logits = (ratio @ scaled.mT).mul_(weights)
+        if ctx.at:
+            _repair_gradients(grad_logits, (grad_values,), grad, out, logits, (values,), ctx.at)
+        grad_logits.addcmul_(weights, grad.sum(-1, keepdim=True), value=-1.0)
+        return grad_logits, grad_values
+
+
+class _Tucker(Function):
+    """out_o = log Σ_ij w_oij exp(a_i + b_j), w = softmax(logits); the outer product is formed again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        weights = _softmax(logits)
+        (p, top_p), (q, top_q) = _scaled(first), _scaled(second)
+        result = torch.empty(*logits.shape[:3], first.shape[-1], dtype=weights.dtype, device=weights.device)
+        for block in _blocks(p, q):
+            torch.matmul(weights[:, block], _outer(p[:, block], q[:, block]), out=result[:, block])
+        out = result.log().add_(top_p).add_(top_q)
+        ctx.low, ctx.at = _lost(result, top_p + top_q)
+        if ctx.at:
+            _repair(out, logits, (first, second), ctx.at)
+        ctx.save_for_backward(logits, first, second, weights, p, q, result, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        logits, first, second, weights, p, q, result, out = ctx.saved_tensors
+        grad, ratio = _ratio(grads[0], result, out, ctx.low)
+        grad_weights = torch.empty_like(weights)
+        grad_first, grad_second = torch.empty_like(p), torch.empty_like(q)
+        for block in _blocks(p, q):
+            left, right, up = p[:, block], q[:, block], ratio[:, block]
+            outer = _outer(left, right)
+            torch.matmul(up, outer.mT, out=grad_weights[:, block])
+            down = torch.matmul(weights[:, block].mT, up).mul_(outer).unflatten(2, (left.shape[2], right.shape[2]))
+            torch.sum(down, 3, out=grad_first[:, block])
+            torch.sum(down, 2, out=grad_second[:, block])
+        grad_logits = grad_weights.mul_(weights).view_as(logits)
+        if ctx.at:
+            _repair_gradients(grad_logits, (grad_first, grad_second), grad, out, logits, (first, second), ctx.at)
+        total = grad.sum(-1, keepdim=True).unsqueeze(-1)
+        grad_logits.addcmul_(weights.view_as(logits), total, value=-1.0)
+        return grad_logits, grad_first, grad_second
+
+
+def _outer(p: Tensor, q: Tensor) -> Tensor:
+    """(E, f, I, B) and (E, f, J, B) -> (E, f, I * J, B)."""
+    return (p.unsqueeze(3) * q.unsqueeze(2)).flatten(2, 3)
+
+
+def _blocks(p: Tensor, q: Tensor) -> list[slice]:
+    """Cuts the regions so that the outer products of one block stay in the cache."""
+    experts, regions, units, rows = p.shape
+    size = max(1, _BLOCK // max(1, experts * units * q.shape[2] * rows))
+    return [slice(start, start + size) for start in range(0, regions, size)]
+
+
+def log_mix(logits: Tensor, values: Tensor) -> Tensor:
+    """Sum units: log Σ_i softmax(logits)_oi exp(v_i).
+
+    >>> identity = torch.tensor([[[[0.0, -torch.inf], [-torch.inf, 0.0]]]])
+    >>> log_mix(identity, torch.tensor([[[[0.0], [-800.0]]]])).flatten().tolist()
+    [0.0, -800.0]
+    """
+    return _Mix.apply(logits, values)  # pyright: ignore[reportReturnType]
+
+
+def log_tucker(logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Sum units over pairs: log Σ_ij softmax(logits)_oij exp(a_i + b_j).
+
+    >>> one = torch.zeros(1, 1, 1, 1, 1)
+    >>> log_tucker(one, torch.full((1, 1, 1, 1), -2.0), torch.full((1, 1, 1, 1), -1.0)).item()
+    -3.0
+    """
+    return _Tucker.apply(logits, first, second)  # pyright: ignore[reportReturnType]
+
+
+def log_sum(values: Tensor, dim: int) -> Tensor:
+    """log Σ exp(v) along one axis, with gradient zero, not NaN, where every term is -inf.
+
+    >>> log_sum(torch.tensor([-torch.inf, -torch.inf]), 0).item()
+    -inf
+    """
+    largest = values.detach().amax(dim, keepdim=True)
+    dead = largest == -torch.inf
+    largest = torch.where(dead, 0.0, largest)
+    total = (values - largest).exp().sum(dim, keepdim=True)
+    out = torch.where(dead, -torch.inf, torch.where(dead, 1.0, total).log() + largest)
+    return out.squeeze(dim)

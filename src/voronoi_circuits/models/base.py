@@ -1,0 +1,159 @@
+"""What every model answers.
+
+# B rows, D variables; rows in, one number a row out, in nats; NaN is a missing variable
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from voronoi_circuits.geometry.boxes import Box
+
+BoxLike = Box | Mapping[int, tuple[float, float]]
+
+
+class Kind(enum.Enum):
+    """How a model's normalising constant is known."""
+
+    EXACT = "exact"
+    CERTIFIED = "certified"
+    SAMPLED = "sampled"
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """How a model's normalising constant is known, and why, region by region."""
+
+    kind: Kind
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}: " + "; ".join(self.reasons)
+
+
+class Interval(Protocol):
+    """Bounds of log Z: all that a model asks of a certificate."""
+
+    @property
+    def lower(self) -> float: ...
+
+    @property
+    def upper(self) -> float: ...
+
+
+class NotExactError(ValueError):
+    """An exact number was asked of a model that has bounds only."""
+
+
+class Model(nn.Module):
+    """A density f(x) / Z over D variables, restricted to ``domain`` (all of R^D unless truncated)."""
+
+    def __init__(self, n_variables: int) -> None:
+        super().__init__()
+        self.n_variables = n_variables
+        self.domain: Box | None = None
+
+    @property
+    @abstractmethod
+    def exactness(self) -> Exactness:
+        """Whether Z is exact, certified or only sampled: read off the structure."""
+
+    @abstractmethod
+    def log_unnormalized(self, x: Tensor) -> Tensor:
+        """log f(x), (B,), for complete rows, in their dtype."""
+
+    @abstractmethod
+    def soft_log(self, x: Tensor, alpha: Tensor | float) -> Tensor:
+        """log f(x; α) with soft gates, (B,): what training maximises."""
+
+    @abstractmethod
+    def log_prob_bounds(self, x: Tensor, certificate: Interval | None = None) -> tuple[Tensor, Tensor]:
+        """Lower and upper bounds of the log density, (B,) each, in float64."""
+
+    @abstractmethod
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """n draws, (n, D) float64."""
+
+    @abstractmethod
+    def ungated(self) -> Model:
+        """The normalised model of the same experts and root weights; itself where there is no gate."""
+
+    def soften(self, alpha: float) -> Model:
+        """The model with soft gates at inverse temperature α; itself where there is no gate."""
+        return self
+
+    @property
+    @abstractmethod
+    def n_cells(self) -> int:
+        """How many cells (or components) a row can be assigned to."""
+
+    @abstractmethod
+    def responsibilities(self, x: Tensor) -> Tensor:
+        """The probability of each cell (or component) given the row, (B, n_cells)."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters, a softmax over n weights counted as n."""
+        return sum(p.numel() for p in self.parameters())
+
+    def truncate(self, box: BoxLike) -> Self:
+        """The model restricted to a box: a model of its own, on the same parameters."""
+        twin = copy.copy(self)
+        asked = as_box(box, self.n_variables)
+        twin.domain = asked if self.domain is None else self.domain.intersect(asked)
+        return twin
+
+    def domain_sides(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The domain's sides (D,), infinite where it is all of R^D."""
+        if self.domain is None:
+            side = like.new_full((self.n_variables,), torch.inf)
+            return -side, side
+        return self.domain.low.to(like), self.domain.high.to(like)
+
+    def check_rows(self, x: Tensor, *, missing: bool) -> Tensor:
+        """The rows, refused where they are not (B, D) floats, or hold NaN where none may be."""
+        if x.dim() != 2 or x.shape[1] != self.n_variables:
+            shape = tuple(x.shape)
+            raise ValueError(f"rows must be (n, {self.n_variables}) for this model, not {shape}: reshape them")
+        if not x.is_floating_point():
+            raise ValueError(f"rows must be floating point, not {x.dtype}: call .float() or .double() first")
+        if not missing and bool(torch.isnan(x).any()):
+            column = int(torch.isnan(x).any(0).nonzero()[0])
+            raise ValueError(
+                f"column {column} has missing values (NaN): use log_marginal, or bounds of marginals from certificates"
+            )
+        return x
+
+
+def as_box(box: BoxLike, n_variables: int) -> Box:
+    """A box of all variables: as given, or the whole line on every variable that a mapping leaves out.
+
+    >>> as_box({1: (0.0, 1.0)}, 2).low.tolist()
+    [-inf, 0.0]
+    """
+    if isinstance(box, Box):
+        if len(box.low) != n_variables:
+            raise ValueError(f"the box has {len(box.low)} sides and the model {n_variables} variables")
+        return box
+    low = torch.full((n_variables,), -torch.inf, dtype=torch.float64)
+    high = -low
+    for variable, (left, right) in box.items():
+        if not 0 <= variable < n_variables:
+            raise ValueError(f"the box names variable {variable}; the model has 0 to {n_variables - 1}")
+        low[variable], high[variable] = left, right
+    return Box(low, high)
+
+
+def keep(x: Tensor, variables: Sequence[int]) -> Tensor:
+    """The rows with every other variable missing."""
+    out = torch.full_like(x, torch.nan)
+    out[:, list(variables)] = x[:, list(variables)]
+    return out

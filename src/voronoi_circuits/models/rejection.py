@@ -1,0 +1,52 @@
+"""Exact draws from a hard-gated model: draw from the ungated one, keep what falls into its own cells.
+
+# n draws, D variables
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+BATCH = 4096
+PATIENCE = 200_000
+"""Draws a row may cost on average before sampling gives up."""
+
+
+class Accepted(NamedTuple):
+    """Rows (n, D) and the share of all draws that were kept."""
+
+    rows: Tensor
+    acceptance: float
+
+
+class RareCellError(ValueError):
+    """Almost no draw reaches the cell that was asked for."""
+
+
+def rejection(draw: Callable[[int], tuple[Tensor, Tensor]], n: int, where: str) -> Accepted:
+    """n rows from ``draw(m)``, which gives m rows and which of them to keep.
+
+    It stops with an error that gives the rate when ``PATIENCE`` draws a row have been spent.
+
+    >>> rejection(lambda m: (torch.zeros(m, 1), torch.arange(m) % 2 == 0), 10, "a test").acceptance
+    0.5
+    """
+    kept: list[Tensor] = []
+    found = spent = 0
+    while found < n:
+        rate = max(found, 1) / max(spent, 1)
+        size = min(max(int(1.2 * (n - found) / rate), 16), BATCH)
+        rows, accept = draw(size)
+        kept.append(rows[accept])
+        found, spent = found + int(accept.sum()), spent + size
+        if found < n and spent >= PATIENCE * max(found, 1):
+            raise RareCellError(
+                f"sampling {where}: {found} of {spent} draws fell into their own cells, too few to draw {n} rows; "
+                "ask for fewer rows, for another cell, or fit fewer cells"
+            )
+    rows = torch.cat(kept) if kept else torch.empty(0)
+    return Accepted(rows[:n], found / spent if spent else 1.0)
