@@ -8,7 +8,7 @@ from voronoi_circuits.circuits.region_graph import Region
 
 
 def grow(rng: random.Random, n_variables: int, widest: int = 4) -> list[Region]:
-    """Regions of a smooth and decomposable graph: leaves, sums, CP and Tucker products, some regions shared."""
+    """Regions of a smooth and decomposable graph: leaves, sums, CP and Tucker products, some shared."""
     regions: list[Region] = []
     made: dict[tuple[int, ...], list[int]] = {}
 
@@ -26,7 +26,8 @@ def grow(rng: random.Random, n_variables: int, widest: int = 4) -> list[Region]:
             cuts = sorted(rng.sample(range(1, len(scope)), parts - 1))
             order = rng.sample(scope, len(scope))
             children = tuple(
-                region(tuple(sorted(order[a:b]))) for a, b in zip([0, *cuts], [*cuts, len(scope)], strict=True)
+                region(tuple(sorted(order[a:b])))
+                for a, b in zip([0, *cuts], [*cuts, len(scope)], strict=True)
             )
             new = Region(scope, units, "tucker" if parts == 2 and rng.random() < 0.5 else "cp", children)
         regions.append(new)

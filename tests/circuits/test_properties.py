@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.circuits.graphs import grow, random_regions
+
 from voronoi_circuits.circuits.properties import (
     Property,
     decomposability,
@@ -39,7 +39,7 @@ def test_smooth_and_decomposable_graphs_are_so(regions):
 
 @given(random_regions(max_variables=5), st.data())
 def test_a_wrong_list_is_answered_by_the_definitions(regions, data):
-    """With one scope changed, the answers are those of the definitions, and name the first region that fails."""
+    """With one scope changed, the answers follow the definitions and name the first region that fails."""
     position = data.draw(st.integers(0, len(regions) - 1))
     scope = data.draw(st.sets(st.integers(0, 5), min_size=1))
     regions[position] = replace(regions[position], scope=tuple(sorted(scope)))
@@ -48,9 +48,9 @@ def test_a_wrong_list_is_answered_by_the_definitions(regions, data):
         return r.kind != "sum" or all(regions[c].scope == r.scope for c in r.children)
 
     def decomposable(r: Region) -> bool:
-        return r.kind not in ("cp", "tucker") or sorted(v for c in r.children for v in regions[c].scope) == list(
-            r.scope
-        )
+        return r.kind not in ("cp", "tucker") or sorted(
+            v for c in r.children for v in regions[c].scope
+        ) == list(r.scope)
 
     for answer, definition in ((smoothness(regions), smooth), (decomposability(regions), decomposable)):
         wrong = [i for i, region in enumerate(regions) if not definition(region)]
@@ -98,7 +98,9 @@ def test_gates_that_cannot_be_are_refused():
     graph = hidden_chow_liu([-1, 0], units=3)
     with pytest.raises(ValueError, match="gated names region 9; the graph has regions 0 to 3"):
         determinism(graph, {9: 3})
-    with pytest.raises(ValueError, match=r"gated gives region 0 \(leaf over variable 1\) 2 cells, and it has 3 units"):
+    with pytest.raises(
+        ValueError, match=r"gated gives region 0 \(leaf over variable 1\) 2 cells, and it has 3 units"
+    ):
         determinism(graph, {0: 2})
 
 
@@ -118,9 +120,13 @@ def test_determinism_is_what_rows_show(seed, n_variables, hfv):
     most = [0] * len(graph.regions)
     gates = [position for position in gated if position not in routes]
     for cells in product(*(range(gated[position]) for position in gates)):
-        inputs = positive_inputs(graph, {p: (cell, gated[p]) for p, cell in zip(gates, cells, strict=True)}, routes)
+        inputs = positive_inputs(
+            graph, {p: (cell, gated[p]) for p, cell in zip(gates, cells, strict=True)}, routes
+        )
         most = list(map(max, most, inputs))
-    assert [answer.holds for answer in determinism_by_region(graph, gated)] == [inputs <= 1 for inputs in most]
+    assert [answer.holds for answer in determinism_by_region(graph, gated)] == [
+        inputs <= 1 for inputs in most
+    ]
     assert determinism(graph, gated).holds == (max(most) <= 1)
 
 
@@ -148,7 +154,9 @@ def positive_inputs(
     for position, region in enumerate(graph.regions):
         below = [positive[child] for child in region.children]
         counts = list(map(len, below))
-        inputs.append({"leaf": 0, "sum": sum(counts), "cp": max(counts, default=0)}.get(region.kind, prod(counts)))
+        inputs.append(
+            {"leaf": 0, "sum": sum(counts), "cp": max(counts, default=0)}.get(region.kind, prod(counts))
+        )
         cell, cells = cell_of.get(position, (0, 1))
         units = set(range(region.units // cells * cell, region.units // cells * (cell + 1)))
         if region.kind == "joint":

@@ -99,7 +99,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         read_csv(tmp_path / "none.csv")
     with pytest.raises(ValueError, match="this is a folder"):
         read_csv(tmp_path)
-    with pytest.raises(FileNotFoundError, match="the folder .*deep does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"the folder .*deep does not exist"):
         write_csv(tmp_path / "deep" / "a.csv", np.ones((1, 1)), ["a"])
     with pytest.raises(ValueError, match="no regular file"):
         write_csv(os.devnull, np.ones((1, 1)), ["a"])

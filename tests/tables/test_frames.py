@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, check_estimator
 from sklearn.utils.validation import check_is_fitted
 
 from voronoi_circuits.tables import Rows, read_rows, to_container
@@ -209,15 +209,15 @@ def test_names_must_be_those_of_fit(frame: type) -> None:
     read(frame(dict(zip(NAMES, VALUES.T, strict=True))), columns=NAMES)
     with pytest.raises(
         ValueError,
-        match="should match those that were passed during fit.\nFeature names must be in the same order",
+        match=r"should match those that were passed during fit.\nFeature names must be in the same order",
     ):
         read(frame(dict(zip(NAMES[::-1], VALUES.T, strict=True))), columns=NAMES)
     with pytest.raises(
         ValueError,
-        match="unseen at fit time:\n- width\nFeature names seen at fit time, yet now missing:\n- weight\n$",
+        match=r"unseen at fit time:\n- width\nFeature names seen at fit time, yet now missing:\n- weight\n$",
     ):
         read(frame(dict(zip(("height", "width"), VALUES.T, strict=True))), columns=NAMES)
-    with pytest.raises(ValueError, match="unseen at fit time:\n- a\n- b\n- c\n- d\n- e\n- ...\nFeature"):
+    with pytest.raises(ValueError, match=r"unseen at fit time:\n- a\n- b\n- c\n- d\n- e\n- ...\nFeature"):
         read(frame({name: [0.0] for name in "gfedcba"}), columns=NAMES)
 
 
@@ -279,6 +279,21 @@ class Reader(DensityMixin, BaseEstimator):
         return float(self.score_samples(X).mean())
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_accepts_the_reader() -> None:
-    check_estimator(Reader(), on_skip=None)
+    results = check_estimator(Reader(), on_skip=None)
+    passed = {result["check_name"] for result in results if result["status"] == "passed"}
+    assert {
+        "check_complex_data",
+        "check_dtype_object",
+        "check_estimator_sparse_array",
+        "check_estimators_empty_data_messages",
+        "check_estimators_nan_inf",
+        "check_fit1d",
+        "check_fit2d_predict1d",
+        "check_n_features_in_after_fitting",
+        "check_readonly_memmap_input",
+    } <= passed
+
+
+def test_scikit_learn_finds_names_consistent() -> None:
+    check_dataframe_column_names_consistency("Reader", Reader())

@@ -300,7 +300,7 @@ def _gated(graph: RegionGraph, levels: str | Collection[int]) -> set[int]:
             raise StructureError(f"levels names {unknown[0]}; the partitions are at levels {sorted(present)}")
     gated = {position for position in partitions if at[position] in chosen}
     parents = graph.parents()
-    for position in gated:
+    for position in sorted(gated):
         for child in regions[position].children:
             if child not in gated and regions[child].kind != "leaf":
                 is_sum = regions[child].kind == "sum"

@@ -72,7 +72,7 @@ def alignment(
 
 
 def _coupling(centroids: Tensor, scope: Sequence[int], blocks: Partition) -> str:
-    """Why the cells of these centroids, whose columns are the scope, are no products; empty where they are."""
+    """Why the cells of these centroids, columns by scope, are no products; empty where they are."""
     columns = [[scope.index(v) for v in block] for block in blocks]
     centroids = centroids + 0.0  # −0 is 0
     first = [k for k, c in enumerate(centroids) if not (centroids[:k] == c).all(1).any()]

@@ -43,7 +43,7 @@ class Tessellation(nn.Module):
         return distances.nearest_cell(u, self.centroids)
 
     def candidates(self, u: Tensor) -> Tensor:
-        """Cells that each row may lie in, within rounding, (B, d) -> (B, K) bool; the nearest is among them."""
+        """Cells that each row may lie in, within rounding, (B, d) -> (B, K); the nearest is among them."""
         return distances.candidate_cells(u, self.centroids)
 
     def log_soft(self, u: Tensor, alpha: float | Tensor) -> Tensor:

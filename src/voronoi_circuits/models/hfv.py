@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -181,17 +182,16 @@ class HFVModel(ExactModel):
 
     @property
     def top(self) -> int:
-        """The topmost gated region."""
-        return self.joint_regions[-1]
+        """The topmost gated region; with one variable, its leaf."""
+        joint = self.joint_regions
+        return joint[-1] if joint else int(next(iter(self.intervals)))
 
     @property
     def n_cells(self) -> int:
         """Joint cells of the topmost gated region."""
         regions = self.experts.circuit.graph.regions
-        count = 1
-        for child in regions[self.top].children:
-            count *= regions[child].cells
-        return count
+        children = regions[self.top].children or (self.top,)
+        return math.prod(regions[child].cells for child in children)
 
     def cells(self, x: Tensor) -> Tensor:
         """The joint cell of each row at the topmost gated region, (B,)."""
@@ -200,7 +200,7 @@ class HFVModel(ExactModel):
     def _joint(self, region: int, x: Tensor, found: Mapping[int, Tensor]) -> Tensor:
         graph = self.experts.circuit.graph
         out = torch.zeros(len(x), dtype=torch.long)
-        for child in graph.regions[region].children:
+        for child in graph.regions[region].children or (region,):
             out = out * graph.regions[child].cells + self._own(child, x, found)
         return out
 

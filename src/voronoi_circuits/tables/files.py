@@ -30,7 +30,7 @@ def read_csv(path: str | Path) -> tuple[FloatArray, tuple[str, ...]]:
         raise ValueError(f"{path}: this is a folder; name a CSV file")
     cells = array("d")
     with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file, strict=True)
+        lines = csv.reader(file, strict=True, skipinitialspace=True)
         try:
             columns = checked_header(next(lines, []), path)
             for row in lines:

@@ -184,7 +184,7 @@ def array_numbers(X: Any, where: str) -> Any:
         return array
     if array.ndim != 2:
         raise ValueError(
-            f"{where}: X must be rows and columns of numbers, got {array.ndim} dimensions ({type(X).__name__}). "
+            f"{where}: X must be rows and columns of numbers, got {type(X).__name__} of {array.ndim} axes. "
             "Reshape your data: one row is array.reshape(1, -1), one column array.reshape(-1, 1)"
         )
     if array.dtype.kind not in "OUS":

@@ -1,4 +1,4 @@
-"""Leaf families: distributions of one variable, each a class that answers questions and never sees a circuit."""
+"""Leaf families: each a small class that answers questions about one variable and never sees a circuit."""
 
 from __future__ import annotations
 

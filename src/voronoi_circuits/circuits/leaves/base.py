@@ -28,13 +28,16 @@ class UnanswerableQuestion(ValueError):
 class Leaf(nn.Module):
     """Distributions of one variable, one for each expert, region and unit.
 
-    A family answers the questions that it overrides and refuses the others. Parameters are cast to the dtype of the rows, and
-    ``experts`` (n,), where given, picks and may repeat entries of their leading axis. A NaN in ``x`` is the caller's to replace before
-    the call: the answer there means nothing, and its gradient would spread over the unit.
+    A family answers the questions that it overrides and refuses the others. Parameters are cast to the dtype
+    of the rows, and ``experts`` (n,), where given, picks and may repeat entries of their leading axis.
+    A NaN in ``x`` is the caller's to replace before the call: the answer there means nothing, and its
+    gradient would spread over the whole unit.
 
-    >>> Leaf(experts=1, regions=1, units=2).mean()
-    Traceback (most recent call last):
-    voronoi_circuits.circuits.leaves.base.UnanswerableQuestion: a bare leaf cannot answer: mean
+    >>> try:
+    ...     Leaf(experts=1, regions=1, units=2).mean()
+    ... except UnanswerableQuestion as refusal:
+    ...     print(refusal)
+    a bare leaf cannot answer: mean
     """
 
     family: ClassVar[str] = "bare"
@@ -55,7 +58,10 @@ class Leaf(nn.Module):
         self._refuse("log density")
 
     def log_mass(self, low: Tensor, high: Tensor, experts: Tensor | None = None) -> Tensor:
-        """Log mass of [low, high], each (E|1, F, U|1, B): (E, F, U, B); 0 on the whole line, -inf (gradient 0) where there is no mass."""
+        """Log mass of [low, high], sides (E|1, F, U|1, B): (E, F, U, B).
+
+        It is 0 on the whole line, and -inf with gradient 0 where there is no mass.
+        """
         self._refuse("log mass of an interval")
 
     def mean(self, experts: Tensor | None = None) -> Tensor:
@@ -81,11 +87,14 @@ class Leaf(nn.Module):
     def start(
         self, columns: Tensor, generator: torch.Generator | None = None, weights: Tensor | None = None
     ) -> None:
-        """Sets the parameters from data: ``columns`` (B, F), row weights of each expert ``weights`` (E, B)."""
+        """Sets the parameters from ``columns`` (B, F), with row weights of each expert ``weights`` (E, B)."""
         self._refuse("a start from data")
 
     def rounding(self, value: Tensor) -> Tensor:
-        """A bound on the error of a float64 log density or log mass (E, F, U, B), given its computed value; 0 where that is -inf."""
+        """How far a float64 log density or log mass (E, F, U, B) may be off, given its computed value.
+
+        It is 0 where the value is -inf.
+        """
         self._refuse("a bound on its rounding")
 
     def _refuse(self, question: str) -> NoReturn:
@@ -134,10 +143,10 @@ def starting_rows(leaf: Leaf, columns: Tensor, weights: Tensor | None) -> tuple[
 def refuse_empty(leaf: Leaf, empty: Tensor, region: Tensor, unit: Tensor, low: Tensor, high: Tensor) -> None:
     """Refuses draws from intervals without mass and names the first of them; everything (n,).
 
-    >>> zero = torch.tensor([0])
-    >>> refuse_empty(Leaf(1, 1, 1), torch.tensor([True]), zero, zero, torch.tensor([2.0]), torch.tensor([1.0]))
+    >>> zero, one = torch.tensor([0]), torch.tensor([1])
+    >>> refuse_empty(Leaf(1, 1, 1), one > zero, zero, zero, one, zero)
     Traceback (most recent call last):
-    ValueError: unit 0 of region 0 (bare) has no mass in [2.0, 1.0]: there is nothing to draw
+    ValueError: unit 0 of region 0 (bare) has no mass in [1, 0]: there is nothing to draw
     """
     if bool(empty.any()):
         i = int(empty.nonzero()[0])

@@ -21,7 +21,7 @@ _NOISE = 0.3
 
 
 class Parts(Leaf, ABC):
-    """Part c is chosen with probability softmax(logits)_c, then a point of it uniformly; a part of no width is an atom.
+    """Part c with probability softmax(logits)_c, then a point of it uniformly; a part of no width is an atom.
 
     A family says where its parts lie and which part a point lies in.
     """
@@ -37,10 +37,10 @@ class Parts(Leaf, ABC):
 
     @abstractmethod
     def locate(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The part (a valid index, whatever x) that x (E|1, F, 1, B) lies in, and whether it lies in one at all."""
+        """The part that x (E|1, F, 1, B) lies in, a valid index whatever x, and whether there is one."""
 
     def log_density(self, x: Tensor, experts: Tensor | None = None) -> Tensor:
-        """log of softmax(logits)_c / width_c at the part c of x (of softmax(logits)_c at an atom); -inf outside all parts."""
+        """log(softmax(logits)_c / width_c), c the part of x (width 1 for an atom); -inf outside all parts."""
         left, right = self.sides(x.dtype)
         table = torch.log_softmax(picked(self.logits, experts, x.dtype), -1)
         table = table - torch.where(right > left, right - left, 1.0).log().unsqueeze(1)
@@ -78,7 +78,7 @@ class Parts(Leaf, ABC):
         high: Tensor,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """A part by its share of the interval's mass, then a uniform point of the part within the interval."""
+        """A part by its share of the interval's mass, then a uniform point of it within the interval."""
         low, high = low.double(), high.double()
         left, right = (side[region] for side in self.sides(torch.float64))
         log_share = _log_share(low.unsqueeze(-1), high.unsqueeze(-1), left, right)
@@ -96,14 +96,15 @@ class Parts(Leaf, ABC):
     def start(
         self, columns: Tensor, generator: torch.Generator | None = None, weights: Tensor | None = None
     ) -> None:
-        """Frequencies of the parts with one row more in each, times a noise of 30% that tells the units apart."""
+        """Frequencies of the parts with one row more in each, times a noise of 30% to tell units apart."""
         rows, shares = starting_rows(self, columns, weights)
         part, inside = self.locate(rows.T.unsqueeze(0).unsqueeze(2))
         if not bool(inside.all()):
             region = int((~inside).nonzero()[0, 1])
             wrong = rows[~inside[0, region, 0], region][0].item()
             raise ValueError(
-                f"the column of region {region} holds {wrong}, which is in none of the {self.parts} parts of a {self.family} leaf"
+                f"the column of region {region} holds {wrong}, which a {self.family} leaf of {self.parts} "
+                f"parts gives no probability: encode it as one of them or take more"
             )
         experts, count = shares.shape
         counts = rows.new_ones(experts, self.regions, self.parts)
@@ -121,9 +122,10 @@ class Parts(Leaf, ABC):
     def rounding(self, value: Tensor) -> Tensor:
         """(8|value| + 8C + 16 + 8 max|log width|) u, for densities and masses.
 
-        With m the largest logit, l_c - m is off by u|l_c - m| <= u|value|, log Σ exp(l - m) by (1.4C + 2 + 2 log C)u, the
-        difference by u|value|; the width and its logarithm add (1 + 2|log width|)u, a mass's own sum of C terms as much again with
-        its shares (3u). Rounded up to about twice.
+        With m the largest logit, l_c - m is off by u|l_c - m| <= u|value|, log Σ exp(l - m) by
+        (1.4C + 2 + 2 log C)u, the difference by u|value|; the width and its logarithm add
+        (1 + 2|log width|)u, a mass's own sum of C terms as much as the first again, with its shares (3u).
+        Rounded up to about twice.
         """
         left, right = self.sides(torch.float64)
         width = torch.where(right > left, right - left, 1.0).log().abs().amax(-1).unsqueeze(-1).unsqueeze(-1)
@@ -162,7 +164,7 @@ class Categorical(Parts):
 
 
 def _log_share(low: Tensor, high: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """log of the share of [left, right] that lies in [low, high], 0 or -inf for an atom; gradient 0 where it is -inf."""
+    """log of the share of [left, right] within [low, high], 0 or -inf for an atom; no gradient where -inf."""
     overlap = torch.minimum(high, right) - torch.maximum(low, left)
     atom = right <= left
     some = torch.where(atom, overlap >= 0, overlap > 0)

@@ -17,10 +17,10 @@ from voronoi_circuits.circuits.leaves.categorical import Parts
 
 
 class Histogram(Parts):
-    """Bins of constant density between the first and the last edge, nothing outside; an inner edge belongs to the bin on its right.
+    """Bins of constant density from the first edge to the last, nothing outside.
 
-    Until it is started the bins divide [0, 1]; ``start`` divides the range of the data, widened by ``margin`` times its length on
-    each side.
+    An inner edge belongs to the bin on its right. Until it is started the bins divide [0, 1]; ``start``
+    divides the range of the data, widened by ``margin`` times its length on each side.
 
     >>> leaf = Histogram(experts=1, regions=1, units=1, bins=4)
     >>> leaf.log_mass(torch.tensor([[[[0.125]]]]), torch.tensor([[[[0.75]]]])).exp().item()
@@ -68,7 +68,8 @@ class Histogram(Parts):
         if bool(flat.any()):
             where = flat.nonzero().flatten().tolist()
             raise ValueError(
-                f"column(s) of region(s) {where} vary too little about too large a value for {self.parts} bins: standardise them"
+                f"column(s) of region(s) {where} vary too little about too large a value "
+                f"for {self.parts} bins: standardise them"
             )
         self.edges.copy_(edges)
         super().start(columns, generator, weights)

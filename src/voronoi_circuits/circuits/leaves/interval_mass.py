@@ -16,17 +16,19 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 LOG_MASS_ERROR = (64.0, 16.0)
-"""(c1, c2): the float64 log mass of [a, b] is off by at most c1 u + c2 u |log mass|, u = 2^-53, for exact a, b and width.
+"""(c1, c2): for exact sides the float64 log mass is off by at most c1 u + c2 u |log mass|, u = 2^-53.
 
-With k = 8 for erfcx (measured: 7.7), R for the Mills ratio and E for the exponent of the far side, the three cases lose at most
-- narrow: 3u m²/2 + (2|log h| + 1)u + 8u for the series and its logarithm, 3u a sum;
-- tail: the square u; R (k+4)u each; the far term 5uE exp(-E); as 1 - exp(-E) R_far/R_near >= 0.45 the difference of the two is good
-  to 3.5(k+4)u <= 42u, its logarithm 2u, 3u a sum;
-- centre: both tails (k+4)u of at most 1/2; the mass is at least 0.22, so the logarithm is off by at most 4.5(k+4)u <= 54u.
+With k = 8 for erfcx (measured: 7.7), R the Mills ratio, E the exponent of the far side, the three cases lose
+- narrow: 4u m²/2, (2|log h| + 1)u, 8u for the series and its logarithm, 3u a sum;
+- tail: u z²/2; R (k+4)u each; the far term 5uE exp(-E); as 1 - exp(-E) R_far/R_near >= 0.45 the difference of
+  the two is good to 3.5(k+4)u <= 42u, its logarithm to 2u, 3u a sum;
+- centre: (k+4)u of both tails; the mass is at least 0.22, so its logarithm is good to 4.5(k+4)u <= 54u.
+The first factor is rounded up, the second about doubled.
 """
 
-_LOG_ROOT_TAU = 0.5 * math.log(2 * math.pi)
-_TERMS = 7
+_ROOT_TAU = math.sqrt(2 * math.pi)
+_LOG_ROOT_TAU = math.log(_ROOT_TAU)
+_TERMS = 9
 
 
 def _mills(x: Tensor) -> Tensor:
@@ -35,7 +37,10 @@ def _mills(x: Tensor) -> Tensor:
 
 
 def _series(middle: Tensor, width: Tensor) -> Tensor:
-    """∫ φ over m ± h/2, by φ(m) h: Σ_k He_2k(m) (h/2)^2k / (2k+1)! = 1 + h²(m²-1)/24 + …, for h(1+|m|) <= 1."""
+    """The mass of m ± h/2 over φ(m) h: Σ_k He_2k(m) (h/2)^2k / (2k+1)! = 1 + h²(m²-1)/24 + ….
+
+    Where h(1+|m|) <= 1 what follows the last term, k = 9, is below 2e-17.
+    """
     half = width / 2
     step, turn = middle * half, half * half
     previous, current = torch.ones_like(step), step
@@ -48,11 +53,12 @@ def _series(middle: Tensor, width: Tensor) -> Tensor:
 
 
 class _LogInterval(Function):
-    """log ∫_a^b φ and its gradient, -φ(a)/mass and φ(b)/mass, by where the interval lies:
+    """The log of ∫_a^b φ and its gradient, -φ(a)/mass and φ(b)/mass.
 
-    narrow, h(1+|m|) <= 1:  log φ(m) + log h + log S, with the series S about the midpoint m
-    tail, 0 not inside:     log φ(near) + log(R(near) - exp(-(far²-near²)/2) R(far)), with the Mills ratio R
-    centre:                 log1p(-φ(near) R(near) - φ(far) R(far))
+    By where the interval lies, with near <= far the distances of its sides from 0 and R the Mills ratio:
+    - narrow, h(1+|m|) <= 1:  log φ(m) + log h + log S, with the series S about the midpoint m;
+    - tail, 0 not inside:     log φ(near) + log(R(near) - exp(-(far² - near²)/2) R(far));
+    - centre:                 log(1 - φ(near) R(near) - φ(far) R(far)).
     """
 
     @staticmethod
@@ -62,11 +68,9 @@ class _LogInterval(Function):
         tail = (a >= 0) | (b <= 0)
         at_near, at_far = _mills(near), _mills(far)
         scaled = at_near - at_far * torch.exp((near - far) * (near + far) / 2)
-        outside = (at_near * torch.exp(-near * near / 2) + at_far * torch.exp(-far * far / 2)) / math.sqrt(
-            2 * math.pi
-        )
-        value = torch.where(tail, scaled.log() - near * near / 2 - _LOG_ROOT_TAU, torch.log1p(-outside))
-        scaled = torch.where(tail, scaled, math.sqrt(2 * math.pi) * value.exp())
+        outside = (at_near * torch.exp(-near * near / 2) + at_far * torch.exp(-far * far / 2)) / _ROOT_TAU
+        value = torch.where(tail, scaled.log() - near * near / 2 - _LOG_ROOT_TAU, torch.log1p(0.0 - outside))
+        scaled = torch.where(tail, scaled, _ROOT_TAU * value.exp())
         anchor = torch.where(tail, near, 0.0)
         slopes = [((anchor - side) * (anchor + side) / 2).exp() / scaled for side in (left, right)]
 
@@ -84,10 +88,14 @@ class _LogInterval(Function):
         return torch.where(empty, -torch.inf, value)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        at_a, at_b = ctx.saved_tensors
-        return -grads[0] * at_a, grads[0] * at_b, None
+        return _interval_gradient(ctx, grads[0])
+
+
+@once_differentiable
+def _interval_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    at_a, at_b = ctx.saved_tensors
+    return -grad * at_a, grad * at_b, None
 
 
 def log_gaussian_interval(a: Tensor, b: Tensor, width: Tensor | None = None) -> Tensor:
@@ -95,9 +103,9 @@ def log_gaussian_interval(a: Tensor, b: Tensor, width: Tensor | None = None) -> 
 
     ``width`` is b - a where that is known better than the rounded sides tell; no gradient goes through it.
 
-    >>> side = torch.tensor([20.0, -torch.inf, 3.0], dtype=torch.float64)
-    >>> log_gaussian_interval(side, torch.tensor([21.0, torch.inf, 2.0], dtype=torch.float64)).tolist()
-    [-203.91715537109726, 0.0, -inf]
+    >>> a, b = torch.tensor([[20.0, -torch.inf, 3.0], [21.0, torch.inf, 2.0]], dtype=torch.float64)
+    >>> [round(value, 6) for value in log_gaussian_interval(a, b).tolist()]
+    [-203.917155, 0.0, -inf]
     """
     a, b = torch.broadcast_tensors(a, b)
     width = (b - a).detach() if width is None else width.detach().expand_as(a)
@@ -105,13 +113,13 @@ def log_gaussian_interval(a: Tensor, b: Tensor, width: Tensor | None = None) -> 
 
 
 def gaussian_interval_quantile(q: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The z in [a, b] below which N(0, 1) restricted to [a, b] has mass ``q``, 0 < q < 1, by inversion in log space (float64).
+    """The z in [a, b] with mass q of N(0, 1) restricted to [a, b] below it, 0 < q < 1, float64.
 
-    The interval is mirrored where its midpoint is positive, so that the mass below z is small where z is far out.
+    Inverted in log space, mirrored where the midpoint is positive: far out, the mass below z must be small.
 
-    >>> far = torch.tensor([30.0], dtype=torch.float64)
-    >>> round(gaussian_interval_quantile(torch.tensor([0.5], dtype=torch.float64), far, far + torch.inf).item(), 6)
-    30.023071
+    >>> half, far, end = torch.tensor([[0.5], [30.0], [torch.inf]], dtype=torch.float64)
+    >>> round(gaussian_interval_quantile(half, far, end).item(), 3)
+    30.023
     """
     mirrored = a + b > 0
     low, high = torch.where(mirrored, -b, a), torch.where(mirrored, -a, b)
