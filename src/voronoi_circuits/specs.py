@@ -107,8 +107,8 @@ class Circuit(Specification):
             raise ValueError(
                 "repetitions is for structure='einet'; a Chow-Liu tree is learned once: set repetitions=1"
             )
-        discrete = [v for v, family in enumerate(families) if family == "categorical"]
-        parents = chow_liu_tree(X, categorical=discrete)
+        codes = [v for v, family in enumerate(families) if family == "categorical"]
+        parents = chow_liu_tree(X, categorical=codes)
         return hidden_chow_liu(parents.tolist(), units=units, roots=roots, product=product, leaf=families)
 
     def build(self, X: Tensor, generator: torch.Generator | None = None) -> CircuitModel:
@@ -273,7 +273,7 @@ def _start_cells(
 def leaf_options(graph: RegionGraph, X: Tensor) -> LeafOptions:
     """What leaf families must know of the data before they start: the number of categories of each categorical column."""
     options: dict[int, dict[str, Any]] = {}
-    for variable in graph.leaf_families().get("categorical", ()):
+    for variable in discrete(graph):
         column = X[:, variable]
         codes = column.round()
         if bool((codes != column).any()) or float(column.min()) < 0:
@@ -284,8 +284,12 @@ def leaf_options(graph: RegionGraph, X: Tensor) -> LeafOptions:
 
 def continuous(graph: RegionGraph) -> list[int]:
     """The columns that gates may read: all but the categorical ones."""
-    discrete = set(graph.leaf_families().get("categorical", ()))
-    return [v for v in range(graph.n_variables) if v not in discrete]
+    return [v for v in range(graph.n_variables) if v not in discrete(graph)]
+
+
+def discrete(graph: RegionGraph) -> list[int]:
+    """The categorical columns."""
+    return sorted({region.scope[0] for region in graph.regions if region.leaf == "categorical"})
 
 
 def membership(cells: Tensor, count: int) -> Tensor:

@@ -4,9 +4,9 @@ from itertools import combinations, product
 import pytest
 import torch
 from scipy.stats import norm
+from tests.geometry import exact
 from torch import Tensor
 
-from tests.geometry import exact
 from voronoi_circuits.geometry import (
     Box,
     IntervalPartition,
@@ -30,7 +30,7 @@ def labels(centroids: Tensor, axis: Tensor) -> Tensor:
 
 
 def test_alignment_against_the_shape_of_sampled_cells() -> None:
-    """Aligned exactly where every cell is a rectangle of a fine lattice; the named cells meet where they are not."""
+    """Aligned exactly where every cell is a rectangle of a lattice; if not, the named cells meet."""
     lattice = torch.tensor(list(product((0.0, 1.0, 2.0), repeat=2)))
     axis = torch.linspace(-12.03, 13.97, 261, dtype=torch.float64)
     subsets = [list(s) for size in (1, 2, 3, 4, 6, 9) for s in combinations(range(9), size)]
@@ -55,9 +55,7 @@ def test_alignment_against_the_shape_of_sampled_cells() -> None:
 
 def test_a_grid_is_aligned_although_its_diagonal_pairs_are_oblique() -> None:
     assert alignment(Tessellation(grid(0)), AXES).aligned
-    assert alignment(
-        Tessellation(grid(0)[torch.tensor([3, 0, 5, 1, 4, 2, 2])]), AXES
-    ).aligned  # duplicates own nothing
+    assert alignment(Tessellation(grid(0)[torch.tensor([3, 0, 5, 1, 4, 2, 2])]), AXES).aligned
 
 
 def test_a_misaligned_gate_is_caught() -> None:

@@ -1,8 +1,8 @@
 import pytest
 import torch
+from tests.geometry import exact
 from torch import Tensor
 
-from tests.geometry import exact
 from voronoi_circuits.geometry import HierarchicalTessellation, scope_of
 
 VTREE = ((0, 2), (3, 1))
@@ -68,7 +68,8 @@ def test_every_level_learns() -> None:
     gradients = {name: parameter.grad for name, parameter in cells.named_parameters()}
     assert len(gradients) == len(SIZES)
     for gradient in gradients.values():
-        assert gradient is not None and gradient.abs().sum() > 0
+        assert gradient is not None
+        assert gradient.abs().sum() > 0
 
 
 def test_empty_coarse_cells_are_reported() -> None:

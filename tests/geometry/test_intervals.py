@@ -2,9 +2,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.geometry import exact
 from torch import Tensor
 
-from tests.geometry import exact
 from voronoi_circuits.geometry import IntervalPartition, Tessellation
 
 INF = float("inf")
@@ -55,8 +55,9 @@ def test_soft_gate_is_differentiable_and_stable_at_an_offset() -> None:
     cells = IntervalPartition(centroids)
     far_rows = torch.full((1, 2), 1e25, requires_grad=True)
     cells.log_soft(far_rows, 50.0).exp().sum().backward()
-    assert far_rows.grad is not None and far_rows.grad.isfinite().all()
-    assert cells.centroids.grad is not None and cells.centroids.grad.isfinite().all()
+    for gradient in (far_rows.grad, cells.centroids.grad):
+        assert gradient is not None
+        assert gradient.isfinite().all()
 
 
 def test_gradients_reach_unsorted_centroids() -> None:

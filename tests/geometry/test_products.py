@@ -2,8 +2,8 @@ from itertools import product
 
 import pytest
 import torch
-
 from tests.geometry import exact
+
 from voronoi_circuits.geometry import (
     IntervalPartition,
     ProductTessellation,
@@ -88,7 +88,7 @@ def test_grid_points_are_row_major() -> None:
     points = [torch.randn(2, 1, generator=g), torch.randn(3, 2, generator=g), torch.randn(2, 1, generator=g)]
     expected = [torch.cat(tuple_) for tuple_ in product(*points)]
     assert torch.equal(grid_points(points), torch.stack(expected))
-    with pytest.raises(ValueError, match="one .* tensor for each factor"):
+    with pytest.raises(ValueError, match=r"one .* tensor for each factor"):
         grid_points([])
 
 

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from tests.geometry import exact
 from torch import Tensor
 
-from tests.geometry import exact
 from voronoi_circuits.geometry import Tessellation
 from voronoi_circuits.geometry.distances import log_soft_cells
 
@@ -154,8 +154,9 @@ def test_soft_gate_keeps_its_gradient_far_away() -> None:
     log_w = cells.log_soft(u, 50.0)
     assert torch.equal(log_w.argmax(1), cells.nearest(u))
     log_w.exp()[:, 0].sum().backward()
-    assert u.grad is not None and u.grad.isfinite().all()
-    assert cells.centroids.grad is not None and cells.centroids.grad.isfinite().all()
+    for gradient in (u.grad, cells.centroids.grad):
+        assert gradient is not None
+        assert gradient.isfinite().all()
 
 
 def test_soft_to_hard_limit() -> None:
@@ -163,7 +164,7 @@ def test_soft_to_hard_limit() -> None:
     cells, u = random_cells(17, 7, 2), rows(18, 300, 2)
     u = u[cells.margin(u) > 1e-3]
     hard = torch.nn.functional.one_hot(cells.nearest(u), 7).double()
-    gaps = [float((cells.log_soft(u, alpha).exp() - hard).abs().max()) for alpha in (1.0, 1e2, 1e3, 1e5)]
+    gaps = [(cells.log_soft(u, alpha).exp() - hard).abs().max().item() for alpha in (1.0, 1e2, 1e3, 1e5)]
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 1e-9
 
