@@ -2,8 +2,8 @@
 
 # B rows, D variables, K cells
 
-Specifications hold parameters and nothing else, so scikit-learn's ``get_params``, ``clone`` and grid searches reach every one of them
-(``model__expert__units``). They are checked where they are built.
+Specifications hold parameters and nothing else, so scikit-learn's ``get_params``, ``clone`` and grid searches
+reach every one of them (``model__expert__units``). They are checked where they are built.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Circuit(Specification):
     """A plain circuit.
 
     Args:
-        structure: "hclt" (hidden Chow-Liu tree), "einet" (random balanced binary tree), or a RegionGraph of one's own.
+        structure: "hclt" (hidden Chow-Liu tree), "einet" (random balanced binary tree), or a RegionGraph of
+            one's own.
         product: "cp" or "tucker".
         units: units of every region.
         leaf: a leaf family, or a dict from column to family; columns it leaves out are Gaussian.
@@ -54,7 +55,7 @@ class Circuit(Specification):
 
     >>> rows = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
     >>> Circuit(units=4).build(rows).n_parameters
-    89
+    76
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Circuit(Specification):
             return [valid_name("leaf", self.leaf, tuple(FAMILIES))] * n_variables
         unknown = [column for column in self.leaf if column not in range(n_variables)]
         if unknown:
-            raise ValueError(f"leaf names column {unknown[0]!r}; the rows have columns 0 to {n_variables - 1}")
+            raise ValueError(f"leaf names column {unknown[0]!r}; the columns are 0 to {n_variables - 1}")
         return [valid_name("leaf", self.leaf.get(v, "gaussian"), tuple(FAMILIES)) for v in range(n_variables)]
 
     def graph(self, X: Tensor, generator: torch.Generator | None = None, roots: int = 1) -> RegionGraph:
@@ -101,7 +102,7 @@ class Circuit(Specification):
                 product=product,
                 leaf=families,
                 repetitions=repetitions,
-                generator=generator,
+                generator=seeded(generator),
             )
         if repetitions > 1:
             raise ValueError(
@@ -137,7 +138,7 @@ class Mixture(Specification):
         components = count_within("components", self.components, X)
         graph = expert.graph(X, generator)
         circuit = FoldedCircuit(graph, components, leaf_options(graph, X))
-        variables = continuous(graph)
+        variables = continuous(graph) or list(range(graph.n_variables))
         cells = _tessellation(X, variables, components, generator).nearest(X[:, variables])
         circuit.start(X, generator, membership(cells, components))
         return MixtureModel(circuit)
@@ -149,8 +150,10 @@ class VT(Specification):
     Args:
         expert: the circuit of the experts.
         cells: cells of every gate.
-        shared: whether the root's experts are roots of one circuit, as in the paper, or circuits of their own.
-        gate_at: "root", the scope of an internal region as a sequence of columns, or a list of these for several gates, nested or not.
+        shared: whether the root's experts are roots of one circuit, as in the paper, or circuits of their
+            own.
+        gate_at: "root", the scope of an internal region as a sequence of columns, or a list of these for
+            several gates, nested or not.
 
     >>> rows = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
     >>> model = VT(Circuit(units=2), cells=3).build(rows, torch.Generator().manual_seed(0))
@@ -190,7 +193,7 @@ class VT(Specification):
             variables = [v for v in graph.regions[region].scope if v in free]
             if not variables:
                 raise StructureError(
-                    f"{graph.name(region)}: a gate reads continuous columns and this region has none; gate another region"
+                    f"{graph.name(region)}: a gate reads continuous columns and it has none; gate another"
                 )
             gates.append(VoronoiGate(region, variables, _tessellation(X, variables, cells, generator)))
         own = None
@@ -229,10 +232,10 @@ class HFV(Specification):
         self.levels = levels
 
     def build(self, X: Tensor, generator: torch.Generator | None = None) -> HFVModel:
-        """A model with k-means centroids, factor by factor, and leaves started from the rows of their own intervals."""
+        """A model with k-means centroids of each factor, leaves started from the rows of their intervals."""
         expert = default_expert(self.expert)
-        if not isinstance(self.cells, Mapping):
-            count_within("cells", self.cells, X)
+        for count in self.cells.values() if isinstance(self.cells, Mapping) else [self.cells]:
+            count_within("cells", count, X)
         per_cell = positive("units_per_cell", self.units_per_cell)
         plain = expert.graph(X, generator)
         own = isinstance(expert.structure, RegionGraph)
@@ -271,7 +274,7 @@ def _start_cells(
 
 
 def leaf_options(graph: RegionGraph, X: Tensor) -> LeafOptions:
-    """What leaf families must know of the data before they start: the number of categories of each categorical column."""
+    """What leaf families must know of the rows before they start: how many categories a column has."""
     options: dict[int, dict[str, Any]] = {}
     for variable in discrete(graph):
         column = X[:, variable]
@@ -313,7 +316,7 @@ def seeded(generator: torch.Generator | None) -> torch.Generator:
     return fresh
 
 
-def default_expert(expert: Circuit | None) -> Circuit:
+def default_expert(expert: object) -> Circuit:
     """The circuit given, or the default one."""
     if expert is None:
         return Circuit()
@@ -324,7 +327,7 @@ def default_expert(expert: Circuit | None) -> Circuit:
 
 def positive(name: str, value: object) -> int:
     """A whole number of at least 1, or an error that names the parameter."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
     return int(value)
 
@@ -337,18 +340,18 @@ def count_within(name: str, value: object, X: Tensor) -> int:
     return count
 
 
-def _scopes(gate_at: Scope | Sequence[Scope]) -> list[str | tuple[int, ...]]:
+def _scopes(gate_at: object) -> list[str | tuple[int, ...]]:
     """The places of the gates: "root" or scopes."""
     if isinstance(gate_at, str):
         return [valid_name("gate_at", gate_at, ("root",))]
-    if isinstance(gate_at, int):
-        return [(gate_at,)]
-    entries = list(gate_at)
-    if not entries:
-        raise ValueError('gate_at is empty: name "root", the columns of a region, or a list of these')
-    if all(isinstance(entry, numbers.Integral) for entry in entries):
-        return [tuple(sorted(int(str(entry)) for entry in entries))]
-    return [place for entry in entries for place in _scopes(entry)]
+    if isinstance(gate_at, numbers.Integral):
+        return [(int(gate_at),)]
+    if not isinstance(gate_at, Collection) or len(gate_at) == 0:
+        raise ValueError(f'gate_at is {gate_at!r}: name "root", the columns of a region, or a list of these')
+    places = [place for entry in gate_at for place in _scopes(entry)]
+    if all(isinstance(entry, numbers.Integral) for entry in gate_at):
+        return [tuple(sorted(int(column) for (column,) in places))]
+    return places
 
 
 def _gated_region(graph: RegionGraph, scope: str | tuple[int, ...]) -> int:
@@ -360,8 +363,9 @@ def _gated_region(graph: RegionGraph, scope: str | tuple[int, ...]) -> int:
     if not found:
         have = sorted({region.scope for region in graph.regions}, key=lambda s: (-len(s), s))[:8]
         raise ValueError(
-            f"gate_at names the columns {scope}, which are no region of this structure; its regions are {have} and smaller"
+            f"gate_at names the columns {scope}, which are no region of this structure; "
+            f"its regions are {have} and smaller"
         )
     if len(found) > 1:
-        raise ValueError(f"gate_at names the columns {scope}, the scope of {len(found)} regions: set repetitions=1")
+        raise ValueError(f"gate_at names {scope}, the scope of {len(found)} regions: set repetitions=1")
     return found[0]

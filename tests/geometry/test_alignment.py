@@ -75,7 +75,7 @@ def test_proposition_1_two_centroids_are_misaligned() -> None:
 
 
 def test_alignment_suffices() -> None:
-    """Theorem "Alignment Enables Factorization": a cell's mass is the product of its factors' masses; else not."""
+    """Theorem "Alignment Enables Factorization": mass of a cell is a product of masses, else not."""
     axis = torch.linspace(-7, 7, 1401, dtype=torch.float64) + 1e-4
     mass = torch.from_numpy(norm.pdf(axis.numpy())) * (axis[1] - axis[0])
 

@@ -23,7 +23,7 @@ _PLAIN: dict[str, Callable[..., Layer]] = {"sum": SumLayer, "cp": CPLayer, "tuck
 
 @dataclass(frozen=True)
 class Fold:
-    """The regions of one layer, by position in the graph, and for each child slot the places its children are gathered from."""
+    """The regions of one layer, by position, and for each child slot the places its children come from."""
 
     regions: tuple[int, ...]
     slots: tuple[tuple[tuple[int, int], ...], ...]
@@ -82,7 +82,7 @@ class FoldedCircuit(nn.Module):
         return _PLAIN[first.kind](self.n_experts, len(fold.regions), first.units, sizes)
 
     def start(self, rows: Tensor, generator: torch.Generator | None, weights: Tensor | None = None) -> None:
-        """Sets the parameters in place: leaves from the rows (B, D), weighted (E, B) for each expert, weights at random."""
+        """Starts the leaves from the rows (B, D), weighted (E, B) for each expert, and weights at random."""
         for fold, layer in zip(self.folds, self.layers, strict=True):
             if isinstance(layer, Leaf):
                 layer.start(rows[:, self._variables(fold)], generator, weights)
@@ -108,8 +108,8 @@ class FoldedCircuit(nn.Module):
     ) -> Values:
         """The log values of all regions, or of those folded no later than region ``upto``.
 
-        ``experts`` picks (and may repeat) entries of the expert axis. ``outward`` = +1 or -1 gives values that are proven to lie above or
-        below the exact ones (docs/bounds.md).
+        ``experts`` picks (and may repeat) entries of the expert axis. ``outward`` = +1 or -1 gives values
+        that are proven to lie above or below the exact ones (docs/bounds.md).
         """
         values = Values(self._place)
         last = len(self.folds) - 1 if upto is None else self._place[upto][0]
@@ -127,9 +127,9 @@ class FoldedCircuit(nn.Module):
     def _ask(
         self, leaf: Leaf, fold: Fold, question: Question, gates: Gates, experts: Tensor | None
     ) -> Tensor:
-        """The leaf layer's answers (E, F, U, B): density where there is a point, mass elsewhere, within the units' supports."""
+        """The leaves (E, F, U, B): density at a point, mass elsewhere, within the units' supports."""
         variables = self._variables(fold)
-        low, high = _supports(fold, gates, self.graph.regions[fold.regions[0]].units, question.template)
+        low, high = _supports(fold, gates, self.graph.regions[fold.regions[0]].units)
         point = None if question.x is None else _columns(question.x, variables)
         if point is None:
             return leaf.log_mass(*_interval(question, variables, low, high), experts)
@@ -137,15 +137,19 @@ class FoldedCircuit(nn.Module):
         safe = point if missing is None else torch.where(missing, 0.0, point)
         density = leaf.log_density(safe, experts)
         if low is not None and high is not None:
-            density = torch.where((safe > low) & (safe <= high), density, -torch.inf)
+            density = torch.where((low < safe.double()) & (safe.double() <= high), density, -torch.inf)
         if missing is None:
             return density
         if low is None and question.low is None:
             return torch.where(missing, 0.0, density)
-        return torch.where(missing, leaf.log_mass(*_interval(question, variables, low, high), experts), density)
+        mass = leaf.log_mass(*_interval(question, variables, low, high), experts)
+        return torch.where(missing, mass, density)
 
     def weights(self, region: int) -> tuple[Tensor, ...]:
-        """The float64 weights of a region's sums: (E, U, I); one such a child for cp; (E, U, I, J) for tucker; (E, u, P, ...) for joint."""
+        """The float64 weights of a region: (E, U, I), (E, U, I, J) for tucker, (E, u, P, ...) for joint.
+
+        A cp region has one such (E, U, I) for each child.
+        """
         layer, position = self._place[region]
         module = self.layers[layer]
         if isinstance(module, CPLayer):
@@ -174,15 +178,14 @@ def _columns(rows: Tensor, variables: list[int]) -> Tensor:
     return columns.unsqueeze(-2) if rows.dim() == 3 else columns.unsqueeze(-2).unsqueeze(0)
 
 
-def _supports(
-    fold: Fold, gates: Gates, units: int, like: Tensor
-) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """The intervals (F, U, 1) that the units of a leaf layer are restricted to, or None where there are none."""
-    if not any(region in gates.supports for region in fold.regions):
+def _supports(fold: Fold, gates: Gates, units: int) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """The intervals (F, U, 1), float64, that a leaf layer's units are restricted to; None without any."""
+    found = [gates.supports[region] for region in fold.regions if region in gates.supports]
+    if not found:
         return None, None
-    line = (like.new_full((units,), -torch.inf), like.new_full((units,), torch.inf))
-    sides = [gates.supports.get(region, line) for region in fold.regions]
-    low, high = (torch.stack([side[i].to(like.dtype) for side in sides]).unsqueeze(-1) for i in (0, 1))
+    end = found[0][0].new_full((units,), torch.inf)
+    sides = [gates.supports.get(region, (-end, end)) for region in fold.regions]
+    low, high = (torch.stack([side[i].double() for side in sides]).unsqueeze(-1) for i in (0, 1))
     return low, high
 
 
@@ -197,7 +200,7 @@ def _interval(
         asked = (_columns(question.low, variables), _columns(question.high, variables))
     if low is None or high is None:
         return asked
-    return torch.maximum(asked[0], low), torch.minimum(asked[1], high)
+    return torch.maximum(asked[0], low.to(asked[0])), torch.minimum(asked[1], high.to(asked[1]))
 
 
 def _gated(out: Tensor, fold: Fold, gates: Gates) -> Tensor:
@@ -212,7 +215,7 @@ def _gated(out: Tensor, fold: Fold, gates: Gates) -> Tensor:
 
 
 def _fold(graph: RegionGraph, options: LeafOptions) -> tuple[list[Fold], list[tuple[int, int]]]:
-    """Groups regions of one height, kind and size, ordered so that the children in one slot lie side by side."""
+    """Groups regions of one height, kind and size; the children in one slot lie side by side."""
     regions = graph.regions
     height = [0] * len(regions)
     slot, parent = [0] * len(regions), [len(regions)] * len(regions)

@@ -2,14 +2,16 @@
 
 # E experts, F regions of the layer, U units, I units of a child, B rows; values (E, F, U, B)
 
-Each layer holds the logits of its weights (the weights of a unit are their softmax) and turns the values of its children into its own.
-``children[s]`` are the values of the children in slot ``s`` of every region, already gathered. ``outward`` is 0, or the direction (+1, -1)
-in which every result is moved by a bound on its rounding error (docs/bounds.md).
+Each layer holds the logits of its weights (the weights of a unit are their softmax) and turns the values of
+its children into its own. ``children[s]`` are the values of the children in slot ``s`` of every region,
+already gathered. ``outward`` is 0, or the direction (+1, -1) in which every result is moved by a bound on its
+rounding error (docs/bounds.md).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -30,7 +32,7 @@ def _pick(parameter: Tensor, experts: Tensor | None, like: Tensor) -> Tensor:
     return chosen.to(like.dtype)
 
 
-class Layer(nn.Module):
+class Layer(nn.Module, ABC):
     """What every inner layer does: logits, their start, and ``forward`` over gathered children."""
 
     def logits(self) -> list[nn.Parameter]:
@@ -43,6 +45,7 @@ class Layer(nn.Module):
             for logits in self.logits():
                 logits.normal_(generator=generator)
 
+    @abstractmethod
     def forward(
         self,
         children: Sequence[Tensor],
@@ -51,7 +54,6 @@ class Layer(nn.Module):
         outward: int,
     ) -> Tensor:
         """Children's values by slot, (E, F, I, B) each -> (E, F, U, B)."""
-        raise NotImplementedError
 
 
 class SumLayer(Layer):
@@ -81,7 +83,8 @@ class CPLayer(Layer):
 
     def __init__(self, experts: int, regions: int, units: int, child_units: Sequence[int]) -> None:
         super().__init__()
-        self.slots = [[s for s, n in enumerate(child_units) if n == size] for size in sorted(set(child_units))]
+        sizes = sorted(set(child_units))
+        self.slots = [[s for s, n in enumerate(child_units) if n == size] for size in sizes]
         self.weights = nn.ParameterList(
             _start(experts, len(slots) * regions, units, child_units[slots[0]]) for slots in self.slots
         )
@@ -135,11 +138,12 @@ class JointLayer(Layer):
 
         v[c, u] = Σ_ij A[c, ij] Σ_ab W[u, ij, ab] l[i, a] r[j, b] / Σ_ij A[c, ij] Σ_ab W[u, ij, ab],
 
-    where the route A[c, ij] is the share of joint cell ij that belongs to cell c: 0 or 1 once cells are hard, so that all sums together meet
-    each of the K^m joint cells once. A region without cells of its own has one that all joint cells belong to. A cell that no
-    joint cell leads to has no mass: its units are -inf.
+    where the route A[c, ij] is the share of joint cell ij that belongs to cell c: 0 or 1 once cells are hard,
+    so that all sums together meet each of the K^m joint cells once. A region without cells of its own has one
+    that all joint cells belong to. A cell that no joint cell leads to has no mass: its units are -inf.
 
-    # P joint cells, K own cells, u units per cell, n_i units per cell of factor i; logits (E, F, u, P, n_1, ..., n_m)
+    # P joint cells, K own cells, u units per cell, n_i units per cell of factor i; logits (E, F, u, P, n_1,
+    ..., n_m)
     """
 
     def __init__(
@@ -169,7 +173,9 @@ class JointLayer(Layer):
         regions = [route_cells(joint[:, f], weights[:, f], route) for f, route in enumerate(routes)]
         out = torch.stack(regions, 1)
         top = torch.stack([largest(child) for child in children]).sum(0)
-        return widen(out, top, math.prod(child.shape[2] for child in children), outward)
+        terms = math.prod(child.shape[2] for child in children)
+        slack = 16 * UNIT * (finite(logits.detach()).abs().max() + math.log(terms))  # of the log weights
+        return widen(out, top, terms, outward) + outward * slack if outward else out
 
     def joint_values(self, logits: Tensor, children: Sequence[Tensor]) -> Tensor:
         """log Σ_ab W[u, ab | ij] l[i, a] r[j, b] for every joint cell: (E, F, u, P, B)."""
@@ -198,7 +204,7 @@ def _spread(values: Tensor, slot: int, cells: Sequence[int]) -> Tensor:
 
 
 def route_cells(joint: Tensor, weights: Tensor, route: Tensor | None) -> Tensor:
-    """Joint cells (E, u, P, B) with log weights (E, u, P) -> the units of the region's cells (E, K * u, B)."""
+    """Joint cells (E, u, P, B) of log weights (E, u, P) -> the units of the own cells (E, K * u, B)."""
     if route is None:
         return log_sum(joint + weights.unsqueeze(-1), 2)
     cells: list[Tensor] = []

@@ -3,18 +3,20 @@
 # E experts, F folded regions, O units out, I and J units in, B rows
 # logits (E, F, O, I) or (E, F, O, I, J); values (E, F, I, B); results (E, F, O, B)
 
-The fast path subtracts the largest value, multiplies matrices and takes the log. It loses a term that underflows, and that matters only
-where everything else vanishes (values 0 and -800 through identity weights); such results fall below ``_threshold`` and are computed again
-term by term. Weights are the softmax of logits over all inputs; a logit of -inf is a weight of zero.
+The fast path subtracts the largest value, multiplies matrices and takes the log. It loses a term that
+underflows, and that matters only where everything else vanishes (values 0 and -800 through identity weights);
+such results fall below ``_threshold`` and are computed again term by term. Weights are the softmax of logits
+over all inputs; a logit of -inf is a weight of zero.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 Positions = tuple[Tensor, ...]
 _CHUNK = 1 << 22
@@ -33,7 +35,7 @@ def _scaled(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _lost(result: Tensor, largest: Tensor) -> tuple[Tensor | None, Positions]:
-    """Which fast results are too small to divide by, and the positions (e, f, o, b) among them that may have lost terms."""
+    """Which fast results are too small to divide by, and those (e, f, o, b) that may have lost terms."""
     low = result < _threshold(result.dtype)
     if not bool(low.any()):
         return None, ()
@@ -79,8 +81,8 @@ def _repair_gradients(
     log_weights = _log_softmax(logits)
     for chunk in _split(at, logits[0, 0, 0].numel()):
         e, f, o, b = chunk
-        share = (_log_terms(log_weights, values, chunk) - out[chunk].unsqueeze(-1)).exp() * grad[chunk].unsqueeze(-1)
-        share = share.unflatten(-1, logits.shape[3:])
+        share = (_log_terms(log_weights, values, chunk) - out[chunk].unsqueeze(-1)).exp()
+        share = (share * grad[chunk].unsqueeze(-1)).unflatten(-1, logits.shape[3:])
         grad_logits.index_put_((e, f, o), share, accumulate=True)
         for axis, into in enumerate(grad_values):
             other = [d for d in range(1, share.dim()) if d != axis + 1]
@@ -88,10 +90,8 @@ def _repair_gradients(
 
 
 def _log_softmax(logits: Tensor) -> Tensor:
-    """Log of the softmax over all inputs of each unit; -inf everywhere stays -inf."""
-    flat = logits.flatten(3)
-    total = torch.logsumexp(flat, -1, keepdim=True)
-    return (flat - torch.where(total == -torch.inf, 0.0, total)).view_as(logits)
+    """The log weights: log of the softmax over all inputs of each unit."""
+    return torch.log_softmax(logits.flatten(3), -1).view_as(logits)
 
 
 def _softmax(logits: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def _softmax(logits: Tensor) -> Tensor:
 
 
 def _ratio(grad: Tensor, result: Tensor, out: Tensor, low: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The gradient without its part at -inf, and its ratio to the result without the results computed term by term."""
+    """The gradient, 0 at -inf, and its ratio to the result, 0 where that was computed term by term."""
     if low is None:
         return grad, grad / result
     grad = torch.where(out == -torch.inf, 0.0, grad)
@@ -124,18 +124,24 @@ class _Mix(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        logits, values, weights, scaled, result, out = ctx.saved_tensors
-        grad, ratio = _ratio(grads[0], result, out, ctx.low)
-        grad_values = (weights.mT @ ratio).mul_(scaled)
-        grad_logits = (ratio @ scaled.mT).mul_(weights)
-        if ctx.at:
-            _repair_gradients(grad_logits, (grad_values,), grad, out, logits, (values,), ctx.at)
-        grad_logits.addcmul_(weights, grad.sum(-1, keepdim=True), value=-1.0)
-        return grad_logits, grad_values
+        return _mix_gradient(ctx, grads[0])
+
+
+@once_differentiable
+def _mix_gradient(ctx: Any, grad_out: Tensor) -> tuple[Tensor, Tensor]:
+    """To the logits, through the softmax, and to the values."""
+    logits, values, weights, scaled, result, out = ctx.saved_tensors
+    grad, ratio = _ratio(grad_out, result, out, ctx.low)
+    grad_values = (weights.mT @ ratio).mul_(scaled)
+    grad_logits = (ratio @ scaled.mT).mul_(weights)
+    if ctx.at:
+        _repair_gradients(grad_logits, (grad_values,), grad, out, logits, (values,), ctx.at)
+    grad_logits.addcmul_(weights, grad.sum(-1, keepdim=True), value=-1.0)
+    return grad_logits, grad_values
 
 
 class _Tucker(Function):
-    """out_o = log Σ_ij w_oij exp(a_i + b_j), w = softmax(logits); the outer product is formed again in the backward pass."""
+    """out_o = log Σ_ij w_oij exp(a_i + b_j), w = softmax(logits); backward forms the outer product again."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -153,23 +159,31 @@ class _Tucker(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        logits, first, second, weights, p, q, result, out = ctx.saved_tensors
-        grad, ratio = _ratio(grads[0], result, out, ctx.low)
-        grad_weights = torch.empty_like(weights)
-        grad_first, grad_second = torch.empty_like(p), torch.empty_like(q)
-        for block in _blocks(p, q):
-            left, right, up = p[:, block], q[:, block], ratio[:, block]
-            outer = _outer(left, right)
-            torch.matmul(up, outer.mT, out=grad_weights[:, block])
-            down = torch.matmul(weights[:, block].mT, up).mul_(outer).unflatten(2, (left.shape[2], right.shape[2]))
-            torch.sum(down, 3, out=grad_first[:, block])
-            torch.sum(down, 2, out=grad_second[:, block])
-        grad_logits = grad_weights.mul_(weights).view_as(logits)
-        if ctx.at:
-            _repair_gradients(grad_logits, (grad_first, grad_second), grad, out, logits, (first, second), ctx.at)
-        total = grad.sum(-1, keepdim=True).unsqueeze(-1)
-        grad_logits.addcmul_(weights.view_as(logits), total, value=-1.0)
-        return grad_logits, grad_first, grad_second
+        return _tucker_gradient(ctx, grads[0])
+
+
+@once_differentiable
+def _tucker_gradient(ctx: Any, grad_out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """To the logits, through the softmax, and to the values of both children."""
+    logits, first, second, weights, p, q, result, out = ctx.saved_tensors
+    grad, ratio = _ratio(grad_out, result, out, ctx.low)
+    grad_weights = torch.empty_like(weights)
+    grad_first, grad_second = torch.empty_like(p), torch.empty_like(q)
+    for block in _blocks(p, q):
+        left, right, up = p[:, block], q[:, block], ratio[:, block]
+        outer = _outer(left, right)
+        torch.matmul(up, outer.mT, out=grad_weights[:, block])
+        down = torch.matmul(weights[:, block].mT, up).mul_(outer)
+        down = down.unflatten(2, (left.shape[2], right.shape[2]))
+        torch.sum(down, 3, out=grad_first[:, block])
+        torch.sum(down, 2, out=grad_second[:, block])
+    grad_logits = grad_weights.mul_(weights).view_as(logits)
+    if ctx.at:
+        into = (grad_first, grad_second)
+        _repair_gradients(grad_logits, into, grad, out, logits, (first, second), ctx.at)
+    total = grad.sum(-1, keepdim=True).unsqueeze(-1)
+    grad_logits.addcmul_(weights.view_as(logits), total, value=-1.0)
+    return grad_logits, grad_first, grad_second
 
 
 def _outer(p: Tensor, q: Tensor) -> Tensor:
@@ -191,7 +205,7 @@ def log_mix(logits: Tensor, values: Tensor) -> Tensor:
     >>> log_mix(identity, torch.tensor([[[[0.0], [-800.0]]]])).flatten().tolist()
     [0.0, -800.0]
     """
-    return _Mix.apply(logits, values)  # pyright: ignore[reportReturnType]
+    return cast(Tensor, _Mix.apply(logits, values))
 
 
 def log_tucker(logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -201,7 +215,7 @@ def log_tucker(logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
     >>> log_tucker(one, torch.full((1, 1, 1, 1), -2.0), torch.full((1, 1, 1, 1), -1.0)).item()
     -3.0
     """
-    return _Tucker.apply(logits, first, second)  # pyright: ignore[reportReturnType]
+    return cast(Tensor, _Tucker.apply(logits, first, second))
 
 
 def log_sum(values: Tensor, dim: int) -> Tensor:

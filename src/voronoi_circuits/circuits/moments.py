@@ -2,8 +2,8 @@
 
 # E experts, R roots, D variables, U units
 
-The derivative of a root's log value by the log value of a leaf unit is the unit's flow: the probability that a draw from
-the root comes through it. Moments of a variable are flows times moments of leaves.
+The derivative of a root's log value by the log value of a leaf unit is the unit's flow: the probability that
+a draw from the root comes through it. Moments of a variable are flows times moments of leaves.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from voronoi_circuits.circuits.folded import FoldedCircuit
-from voronoi_circuits.circuits.questions import Gates, Question
+from voronoi_circuits.circuits.questions import Gates, Question, ValueGate
 
 
 def flows(circuit: FoldedCircuit, regions: list[int], question: Question) -> dict[int, Tensor]:
-    """d log root r / d log value of unit u, for each region named: (E, U, R), with row r of the question put to root r."""
+    """d log root r / d log unit u of each region, (E, U, R); root r is asked the question's row r."""
     shift: dict[int, Tensor] = {}
 
-    def tap(region: int):
+    def tap(region: int) -> ValueGate:
         def gate(values: Tensor) -> Tensor:
             shift[region] = torch.zeros_like(values, requires_grad=True)
             return values + shift[region]
@@ -47,11 +47,16 @@ def root_moments(circuit: FoldedCircuit) -> tuple[Tensor, Tensor]:
     roots = graph.regions[-1].units
     found = flows(circuit, leaves, Question.everything(graph.n_variables, rows=roots))
     mean = torch.zeros(circuit.n_experts, roots, graph.n_variables, dtype=torch.float64)
-    second = torch.zeros_like(mean)
-    for region, flow in found.items():
-        leaf, position = circuit.leaf(region)
-        variable = graph.regions[region].scope[0]
-        centre, spread = leaf.mean()[:, position], leaf.variance()[:, position]
-        mean[..., variable] += torch.einsum("eur,eu->er", flow, centre.detach())
-        second[..., variable] += torch.einsum("eur,eu->er", flow, (spread + centre**2).detach())
-    return mean, second - mean**2
+    variance = torch.zeros_like(mean)
+    with torch.no_grad():
+        for region, flow in found.items():
+            leaf, position = circuit.leaf(region)
+            variable = graph.regions[region].scope[0]
+            mean[..., variable] += torch.einsum("eur,eu->er", flow, leaf.mean()[:, position])
+        for region, flow in found.items():
+            leaf, position = circuit.leaf(region)
+            variable = graph.regions[region].scope[0]
+            offset = leaf.mean()[:, position].unsqueeze(-1) - mean[..., variable].unsqueeze(1)
+            spread = leaf.variance()[:, position].unsqueeze(-1) + offset.square()
+            variance[..., variable] += (flow * spread).sum(1)
+    return mean, variance

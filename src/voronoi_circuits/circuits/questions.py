@@ -16,8 +16,9 @@ from torch import Tensor
 class Question:
     """Density at ``x`` where ``x`` is a number, mass of ``[low, high]`` where it is NaN.
 
-    The tensors are (B, D), or (E, B, D) where every expert is asked something of its own. Without ``low`` and ``high`` the mass is
-    that of the whole line, so NaN alone means a missing variable. ``complete`` says that no mass is asked for anywhere.
+    The tensors are (B, D), or (E, B, D) where every expert is asked something of its own. Without ``low`` and
+    ``high`` the mass is that of the whole line, so NaN alone means a missing variable. ``complete`` says that
+    no mass is asked for anywhere.
 
     >>> Question.density(torch.tensor([[0.5, torch.nan]])).complete
     False
@@ -59,9 +60,11 @@ ValueGate = Callable[[Tensor], Tensor]
 class Gates:
     """What gates do to a pass; the only way in for geometry.
 
-    ``values``: region -> a function on its log values (E, U, B): it adds the log of a gate, or replaces them by an integral.
+    ``values``: region -> a function on its log values (E, U, B): it adds the log of a gate, or replaces them
+    by an integral.
     ``supports``: leaf region -> the interval (low, high], each (U,), that each unit is restricted to.
-    ``routes``: joint region -> log A (cells, joint cells): which joint cells make up each of the region's own cells.
+    ``routes``: joint region -> log A (cells, joint cells): which joint cells make up each of the region's own
+    cells.
 
     >>> Gates().values
     {}

@@ -30,7 +30,7 @@ def valid_name(parameter: str, name: str, names: Sequence[str]) -> str:
     'cp'
     """
     if name not in names:
-        near = get_close_matches(name, names, n=1, cutoff=0.4)
+        near = get_close_matches(str(name), names, n=1, cutoff=0.4)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise StructureError(f"unknown {parameter} {name!r}{hint}; use one of {', '.join(map(repr, names))}")
     return name

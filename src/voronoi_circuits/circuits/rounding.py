@@ -27,8 +27,9 @@ def largest(values: Tensor) -> Tensor:
 def widen(out: Tensor, top: Tensor, terms: int, outward: int) -> Tensor:
     """Moves ``out`` = log Σ_i w_i exp(v_i) outward by a bound on its rounding error.
 
-    With n terms, m the largest v and r = exp(out - m) <= 1, a relative error of at most (2n + 2 log n + 20 + 2|log r|)u is made in r
-    (sums, exponentials, softmax) and one of (2|log r| + |out|)u in its logarithm; |log r| = m - out. The bound is taken twice.
+    With n terms, m the largest v and r = exp(out - m) <= 1, a relative error of at most (2n + 2 log n + 20 +
+    2|log r|)u is made in r (sums, exponentials, softmax) and one of (2|log r| + |out|)u in its logarithm;
+    |log r| = m - out. The bound is taken twice.
 
     >>> widen(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 2, 0).item()
     0.0

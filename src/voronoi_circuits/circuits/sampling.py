@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ _TERMS = 1 << 22
 
 @dataclass(frozen=True)
 class Draws:
-    """Rows (n, D), and for every region the unit (n,) that each row came through, -1 where it was not reached."""
+    """Rows (n, D), and for every region the unit (n,) that each row came through, -1 for none."""
 
     rows: Tensor
     units: dict[int, Tensor]
@@ -38,10 +39,11 @@ def draw(
 ) -> Draws:
     """Draws from the circuit given what ``question`` states and what ``values``, its pass, found.
 
-    Draw i uses row ``evidence[i]`` of the question, expert ``experts[i]`` and root unit ``roots[i]``. A unit of a sum is chosen with
-    probability proportional to weight times value, leaf by leaf down to the variables; given points are kept.
+    Draw i uses row ``evidence[i]`` of the question, expert ``experts[i]`` and root unit ``roots[i]``. A unit
+    of a sum is chosen with probability proportional to weight times value, leaf by leaf down to the
+    variables; given points are kept.
     """
-    width = max([_terms(circuit, region) for region in circuit.graph.regions if region.kind != "leaf"])
+    width = max(_terms(circuit, region) for region in circuit.graph.regions)
     size = max(1, _TERMS // width)
     parts = [
         _draw(circuit, values, question, *chunk, gates, generator)
@@ -52,9 +54,9 @@ def draw(
 
 
 def _terms(circuit: FoldedCircuit, region: Region) -> int:
-    """How many terms a sum of the region adds, cells counted in full."""
+    """How many terms a sum of the region adds, cells counted in full; 1 for a leaf."""
     sizes = [circuit.graph.regions[c].units for c in region.children]
-    return sum(sizes) if region.kind in ("sum", "cp") else int(torch.tensor(sizes).prod())
+    return sum(sizes) if region.kind in ("sum", "cp") else math.prod(sizes)
 
 
 def _draw(
@@ -79,9 +81,8 @@ def _draw(
         expert, row, unit = experts[here], evidence[here], units[index][here]
         region = regions[index]
         if region.kind == "leaf":
-            rows[here, region.scope[0]] = _leaf(
-                circuit, index, question, row, expert, unit, gates, generator
-            )
+            drawn = _leaf(circuit, index, question, row, expert, unit, gates, generator)
+            rows[here, region.scope[0]] = drawn
             continue
         children = [values[c][expert, :, row].double() for c in region.children]
         chosen = _choose(circuit, index, expert, unit, children, gates, generator)
@@ -99,7 +100,7 @@ def _choose(
     gates: Gates,
     generator: torch.Generator | None,
 ) -> list[Tensor]:
-    """The unit of each child that each draw goes through; -1 for the children of a sum that were not chosen."""
+    """The unit of each child that each draw goes through; -1 where a sum chose another child."""
     region = circuit.graph.regions[index]
     weights = [w.log() for w in circuit.weights(index)]
     if region.kind == "cp":
@@ -177,7 +178,7 @@ def _leaf(
     gates: Gates,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """The value of a leaf's variable: what the question gives, or a draw from the unit within interval and support."""
+    """A leaf's variable: what the question gives, or a draw of the unit within interval and support."""
     leaf, position = circuit.leaf(index)
     variable = circuit.graph.regions[index].scope[0]
     low = torch.full(row.shape, -torch.inf, dtype=torch.float64)

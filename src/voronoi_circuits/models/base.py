@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import enum
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -53,7 +53,7 @@ class NotExactError(ValueError):
     """An exact number was asked of a model that has bounds only."""
 
 
-class Model(nn.Module):
+class Model(nn.Module, ABC):
     """A density f(x) / Z over D variables, restricted to ``domain`` (all of R^D unless truncated)."""
 
     def __init__(self, n_variables: int) -> None:
@@ -108,7 +108,10 @@ class Model(nn.Module):
         """The model restricted to a box: a model of its own, on the same parameters."""
         twin = copy.copy(self)
         asked = as_box(box, self.n_variables)
-        twin.domain = asked if self.domain is None else self.domain.intersect(asked)
+        met = asked if self.domain is None else self.domain.intersect(asked)
+        if met is None:
+            raise ValueError("the box does not meet the domain the model is truncated to: choose another")
+        twin.domain = met
         return twin
 
     def domain_sides(self, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,13 +125,13 @@ class Model(nn.Module):
         """The rows, refused where they are not (B, D) floats, or hold NaN where none may be."""
         if x.dim() != 2 or x.shape[1] != self.n_variables:
             shape = tuple(x.shape)
-            raise ValueError(f"rows must be (n, {self.n_variables}) for this model, not {shape}: reshape them")
+            raise ValueError(f"rows must be (n, {self.n_variables}), not {shape}: reshape them")
         if not x.is_floating_point():
             raise ValueError(f"rows must be floating point, not {x.dtype}: call .float() or .double() first")
         if not missing and bool(torch.isnan(x).any()):
             column = int(torch.isnan(x).any(0).nonzero()[0])
             raise ValueError(
-                f"column {column} has missing values (NaN): use log_marginal, or bounds of marginals from certificates"
+                f"column {column} has missing values (NaN): ask for log_marginal, or marginal_bounds"
             )
         return x
 

@@ -1,4 +1,4 @@
-"""Models whose integrals are exact: one pass answers density, marginal, box mass, and a ratio of two the rest.
+"""Models whose integrals are exact: one pass answers density, marginal and box mass, a ratio of two the rest.
 
 # B rows, D variables, K experts
 """
@@ -114,7 +114,7 @@ def check_overlap(low: Tensor, high: Tensor, x: Tensor) -> None:
     both = torch.nonzero(restricted & ~torch.isnan(x).all(0)).flatten()
     if len(both):
         raise ValueError(
-            f"variable {int(both[0])} is given as evidence and restricted by the box: leave it out of one of them"
+            f"variable {int(both[0])} is given as evidence and restricted by the box: leave it out of one"
         )
 
 

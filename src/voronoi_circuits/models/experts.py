@@ -82,10 +82,19 @@ class Experts(nn.Module):
             rows = torch.zeros(n, dtype=torch.long) if evidence is None else evidence
             passed = self.circuit.run(question, gates)
             if expert is None:
-                scores = passed[self.root].flatten(0, 1).double() + self.log_weights(torch.float64).unsqueeze(1)
-                chosen = categorical(scores.T[rows], generator)
+                scores = passed[self.root].flatten(0, 1).double().T + self.log_weights(torch.float64)
+                chosen = categorical(_possible(scores)[rows], generator)
             else:
                 chosen = torch.full((n,), expert, dtype=torch.long)
             circuit, root = chosen // self.roots, chosen % self.roots
             found: Draws = draw(self.circuit, passed, question, rows, circuit, root, gates, generator)
         return ExpertDraws(found.rows, chosen, found.units)
+
+
+def _possible(scores: Tensor) -> Tensor:
+    """The log scores (B, K) of the experts, refused where no expert gives a row any probability."""
+    impossible = torch.nonzero((scores == -torch.inf).all(1)).flatten()
+    if len(impossible):
+        row = int(impossible[0])
+        raise ValueError(f"row {row} of the evidence has no probability here: there is nothing to draw")
+    return scores

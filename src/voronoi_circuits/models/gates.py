@@ -16,9 +16,10 @@ from voronoi_circuits.geometry.tessellation import Tessellation
 
 
 class VoronoiGate(nn.Module):
-    """A Voronoi gate on a region: unit k lives in cell k of the tessellation of the region's continuous variables.
+    """A Voronoi gate on a region: unit k lives in cell k, measured in the region's continuous variables.
 
-    At the root the K experts are the units, whether they are K roots of one circuit or the roots of K circuits.
+    At the root the K experts are the units, whether they are K roots of one circuit or the roots of K
+    circuits.
     """
 
     def __init__(self, region: int, variables: Sequence[int], tessellation: Tessellation) -> None:
@@ -51,7 +52,7 @@ class VoronoiGate(nn.Module):
 
 
 def add_log(log_gate: Tensor) -> ValueGate:
-    """A gate on a region's values: adds log g (B, K) to the units, which are (E, U, B) with E * U = K, or U = K in each expert."""
+    """Adds log g (B, K) to a region's units (E, U, B), where E * U = K, or U = K in each expert."""
     columns = log_gate.T
 
     def gate(values: Tensor) -> Tensor:

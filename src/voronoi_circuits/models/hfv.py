@@ -19,15 +19,15 @@ from voronoi_circuits.geometry.tessellation import Tessellation
 from voronoi_circuits.models.base import Exactness, Kind
 from voronoi_circuits.models.exact import ExactModel, MixtureModel
 from voronoi_circuits.models.experts import ExpertDraws, Experts
-from voronoi_circuits.models.soft import SoftModel
+from voronoi_circuits.models.soft import GatedModel
 
 
-class HFVModel(ExactModel):
+class HFVModel(ExactModel, GatedModel):
     """An ordinary circuit with truncated leaves and routed sums, Definition "HFV-Gated Sum Node".
 
-    Unit (k, u) of a gated leaf is its density restricted to the interval V_k. At a joint region each product of the factors' cells belongs to the
-    region's own cell whose centroid is nearest to the centroids' product (the grid point), so coarse cells are unions of fine ones, and
-    every integral is exact by the one pass.
+    Unit (k, u) of a gated leaf is its density restricted to the interval V_k. At a joint region each product
+    of the factors' cells belongs to the region's own cell whose centroid is nearest to the centroids' product
+    (the grid point), so coarse cells are unions of fine ones, and every integral is exact by the one pass.
     """
 
     def __init__(
@@ -70,25 +70,26 @@ class HFVModel(ExactModel):
         return Exactness(Kind.EXACT, tuple(reasons))
 
     def gate_variables(self, region: int) -> list[int]:
-        """The variables of a region that its cells are measured in: those of the gated leaves below."""
-        graph = self.experts.circuit.graph
-        if graph.regions[region].kind == "leaf":
-            return list(graph.regions[region].scope) if str(region) in self.intervals else []
-        below = [v for child in graph.regions[region].children for v in self.gate_variables(child)]
-        return sorted(below)
+        """The variables that a region's cells are measured in: those of its factors of several cells."""
+        regions = self.experts.circuit.graph.regions
+        if regions[region].kind == "leaf":
+            return list(regions[region].scope) if str(region) in self.intervals else []
+        factors = [child for child in regions[region].children if regions[child].cells > 1]
+        return sorted(v for child in factors for v in self.gate_variables(child))
 
     def points(self, region: int) -> Tensor:
-        """One point for each cell of a region, (K, d): its centroids; a single cell has none and no coordinates matter."""
+        """One point for each cell of a region, (K, d): its centroids; a single cell needs none, (1, 0)."""
         if str(region) in self.intervals:
             return self.interval_cells(region).sorted_centroids().mT
         if str(region) in self.coarse:
             return self.coarse_cells(region).centroids
-        return torch.zeros(1, len(self.gate_variables(region)))
+        return torch.zeros(1, 0)
 
     def routes(self, alpha: Tensor | float | None = None) -> dict[int, Tensor]:
         """log A of every joint region, (K, P): shares of the joint cells, 0 or -inf without α.
 
-        A coarse cell that no joint cell leads to is dead; with hard cells, joint cells built on it lead nowhere.
+        A coarse cell that no joint cell leads to is dead; with hard cells, joint cells built on it lead
+        nowhere.
         """
         graph = self.experts.circuit.graph
         found: dict[int, Tensor] = {}
@@ -100,7 +101,8 @@ class HFVModel(ExactModel):
                 cells = dead.get(child, torch.zeros(graph.regions[child].cells, dtype=torch.bool))
                 alive = (alive.unsqueeze(-1) & ~cells).flatten()
             if str(index) in self.coarse:
-                order = [v for child in children for v in self.gate_variables(child)]
+                factors = [child for child in children if graph.regions[child].cells > 1]
+                order = [v for child in factors for v in self.gate_variables(child)]
                 columns = [order.index(v) for v in self.gate_variables(index)]
                 grid = grid_points([self.points(child) for child in children])[:, columns]
                 route = routes(grid, self.coarse_cells(index).centroids, alpha)
@@ -154,15 +156,9 @@ class HFVModel(ExactModel):
         n = len(evidence)
         return self.experts.draw(n, question, gates=gates, evidence=evidence, generator=generator).rows
 
-    def soften(self, alpha: float) -> SoftModel:
-        """The paper's second mode of inference: soft gates at inverse temperature α, unnormalised."""
-        return SoftModel(self, alpha)
-
-    def draw_ungated(self, n: int, alpha: float, generator: torch.Generator | None) -> ExpertDraws:
-        """Draws of the circuit with whole leaves and soft routes, within the domain."""
-        x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
-        gates = Gates(routes=self.routes(alpha))
-        return self.experts.draw(n, self.within(x), gates=gates, generator=generator)
+    def open_gates(self, alpha: float) -> Gates:
+        """Whole leaves and soft routes."""
+        return Gates(routes=self.routes(alpha))
 
     def soft_weights(self, drawn: ExpertDraws, alpha: float) -> Tensor:
         """log of the product of the leaves' soft gates along each draw's path, (n,)."""
@@ -216,7 +212,7 @@ class HFVModel(ExactModel):
     def empty_cells(self) -> dict[int, list[int]]:
         """Coarse cells that no joint cell leads to, by region."""
         found = {region: (route == -torch.inf).all(1) for region, route in self.routes().items()}
-        return {region: torch.nonzero(dead).flatten().tolist() for region, dead in found.items() if bool(dead.any())}
+        return {region: dead.nonzero().flatten().tolist() for region, dead in found.items() if dead.any()}
 
     def responsibilities(self, x: Tensor) -> Tensor:
         """1 for the row's own joint cell."""

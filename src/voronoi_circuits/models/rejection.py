@@ -37,7 +37,7 @@ def rejection(draw: Callable[[int], tuple[Tensor, Tensor]], n: int, where: str) 
     """
     kept: list[Tensor] = []
     found = spent = 0
-    while found < n:
+    while found < n or not kept:  # once at least: no rows have their columns too
         rate = max(found, 1) / max(spent, 1)
         size = min(max(int(1.2 * (n - found) / rate), 16), BATCH)
         rows, accept = draw(size)
@@ -45,8 +45,7 @@ def rejection(draw: Callable[[int], tuple[Tensor, Tensor]], n: int, where: str) 
         found, spent = found + int(accept.sum()), spent + size
         if found < n and spent >= PATIENCE * max(found, 1):
             raise RareCellError(
-                f"sampling {where}: {found} of {spent} draws fell into their own cells, too few to draw {n} rows; "
-                "ask for fewer rows, for another cell, or fit fewer cells"
+                f"sampling {where}: {found} of {spent} draws fell into their own cells, too few to draw "
+                f"{n} rows; ask for fewer rows, for another cell, or fit fewer cells"
             )
-    rows = torch.cat(kept) if kept else torch.empty(0)
-    return Accepted(rows[:n], found / spent if spent else 1.0)
+    return Accepted(torch.cat(kept)[:n], found / spent)

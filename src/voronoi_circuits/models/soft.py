@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from abc import abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from voronoi_circuits.models.base import Exactness, Interval, Kind, Model, NotExactError
-from voronoi_circuits.models.experts import ExpertDraws
+from voronoi_circuits.circuits.questions import Gates, Question
+from voronoi_circuits.models.base import BoxLike, Exactness, Interval, Kind, Model, NotExactError
+from voronoi_circuits.models.experts import ExpertDraws, Experts
 from voronoi_circuits.models.rejection import rejection
 
 
@@ -23,25 +25,32 @@ class SampledPartition(NamedTuple):
     error: float
 
 
-class Softenable(Protocol):
-    """What a gated model gives to be softened."""
+class GatedModel(Model):
+    """A model whose gates can be softened: a gate weighs the draws of what is left without it."""
 
-    n_variables: int
+    experts: Experts
 
-    def soft_log(self, x: Tensor, alpha: Tensor | float) -> Tensor: ...
+    @abstractmethod
+    def open_gates(self, alpha: float) -> Gates:
+        """What is left of the gates at α once every weight w_k(x; α) is replaced by 1: a normalised model."""
 
-    def draw_ungated(self, n: int, alpha: float, generator: torch.Generator | None) -> ExpertDraws: ...
+    @abstractmethod
+    def soft_weights(self, drawn: ExpertDraws, alpha: float) -> Tensor:
+        """log of the product of the soft gates w_k(x; α) along each draw's path, (n,)."""
 
-    def soft_weights(self, drawn: ExpertDraws, alpha: float) -> Tensor: ...
+    def soften(self, alpha: float) -> SoftModel:
+        """The paper's second mode of inference: soft gates at inverse temperature α, unnormalised."""
+        return SoftModel(self, alpha)
 
 
 class SoftModel(Model):
     """f(x; α) = Σ_k w_k(x; α) π_k p_k(x): smooth, unnormalised, Z <= 1 proven and its value sampled.
 
-    Since w_k <= 1, f is at most the ungated mixture, so Z <= 1 and log f is a proven lower bound of the log density.
+    Since w_k <= 1, f is at most the ungated mixture, so Z <= 1 and log f is a proven lower bound of the log
+    density.
     """
 
-    def __init__(self, model: Model, alpha: float) -> None:
+    def __init__(self, model: GatedModel, alpha: float) -> None:
         if not (alpha > 0 and math.isfinite(alpha)):
             raise ValueError(f"alpha must be a positive number, not {alpha}: larger values make harder gates")
         super().__init__(model.n_variables)
@@ -50,31 +59,34 @@ class SoftModel(Model):
         self.alpha = float(alpha)
 
     @property
-    def _gated(self) -> Softenable:
-        model = self.hard
-        assert hasattr(model, "soft_weights")
-        return model  # pyright: ignore[reportReturnType]
-
-    @property
     def exactness(self) -> Exactness:
         """Sampled: the soft gates' integrals have no closed form."""
-        return Exactness(Kind.SAMPLED, (f"soft gates at alpha = {self.alpha:g}: Z <= 1 is proven, its value is sampled",))
+        reason = f"soft gates at alpha = {self.alpha:g}: Z <= 1 is proven, its value is sampled"
+        return Exactness(Kind.SAMPLED, (reason,))
+
+    def truncate(self, box: BoxLike) -> SoftModel:
+        """The truncated hard model, softened."""
+        return SoftModel(self.hard.truncate(box), self.alpha)
+
+    def soften(self, alpha: float) -> SoftModel:
+        """The same hard model at another α."""
+        return SoftModel(self.hard, alpha)
 
     def log_unnormalized(self, x: Tensor) -> Tensor:
         """log f(x; α)."""
         self.check_rows(x, missing=False)
         low, high = self.domain_sides(x)
         outside = ((x < low) | (x > high)).any(-1)
-        return torch.where(outside, -torch.inf, self._gated.soft_log(x, self.alpha))
+        return torch.where(outside, -torch.inf, self.hard.soft_log(x, self.alpha))
 
     def soft_log(self, x: Tensor, alpha: Tensor | float) -> Tensor:
         """log f(x; α) at another α."""
-        return self._gated.soft_log(x, alpha)
+        return self.hard.soft_log(x, alpha)
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Refused: Z is only sampled."""
         raise NotExactError(
-            "a soft model is unnormalised: use log_unnormalized(x), a proven lower bound of log p since Z <= 1, "
+            "a soft model is unnormalised: use log_unnormalized(x), a proven lower bound of log p as Z <= 1, "
             "or subtract the log of partition(n).value, an estimate"
         )
 
@@ -85,17 +97,29 @@ class SoftModel(Model):
         return value, torch.full_like(value, torch.inf)
 
     def partition(self, n: int = 100_000, generator: torch.Generator | None = None) -> SampledPartition:
-        """Z estimated from n draws of the ungated mixture: the mean of the gates along each draw's path."""
+        """Z = P(domain) E[w], from n draws of the ungated model in the domain, w the gates on their way."""
         with torch.no_grad():
-            weights = self._gated.soft_weights(self._gated.draw_ungated(n, self.alpha, generator), self.alpha).exp()
-        return SampledPartition(float(weights.mean()), float(weights.std() / math.sqrt(n)))
+            weights = self.hard.soft_weights(self._draw(n, generator), self.alpha).exp()
+            mass = self.hard.experts.total(self._whole(), self.hard.open_gates(self.alpha)).exp()
+        return SampledPartition(float(mass * weights.mean()), float(mass * weights.std()) / math.sqrt(n))
+
+    def _whole(self) -> Question:
+        """The mass of the domain."""
+        x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
+        low, high = self.domain_sides(x)
+        return Question(x, low.expand_as(x), high.expand_as(x))
+
+    def _draw(self, n: int, generator: torch.Generator | None) -> ExpertDraws:
+        """Draws of the ungated model within the domain."""
+        gates = self.hard.open_gates(self.alpha)
+        return self.hard.experts.draw(n, self._whole(), gates=gates, generator=generator)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n exact draws: a draw of the ungated mixture is kept with the probability that its gates give."""
+        """n exact draws: a draw of the ungated model is kept with the probability that its gates give."""
 
         def attempt(m: int) -> tuple[Tensor, Tensor]:
-            drawn = self._gated.draw_ungated(m, self.alpha, generator)
-            chance = self._gated.soft_weights(drawn, self.alpha).exp()
+            drawn = self._draw(m, generator)
+            chance = self.hard.soft_weights(drawn, self.alpha).exp()
             return drawn.rows, torch.rand(m, generator=generator, dtype=torch.float64) < chance
 
         return rejection(attempt, n, "the soft model").rows

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Tiles(NamedTuple):
-    """Rows sorted by expert and cut into tiles: row positions (T, S), owners (T,), and where each row went (B,)."""
+    """Row positions (T, S), sorted by expert and cut; owners (T,); and where each row went (B,)."""
 
     rows: Tensor
     owners: Tensor

@@ -11,28 +11,28 @@ import torch
 from torch import Tensor
 
 from voronoi_circuits.circuits.folded import FoldedCircuit
-from voronoi_circuits.circuits.questions import Gates, Question, ValueGate
+from voronoi_circuits.circuits.questions import OPEN, Gates, Question, ValueGate
 from voronoi_circuits.circuits.rounding import UNIT, finite
-from voronoi_circuits.models.base import Exactness, Interval, Kind, Model, NotExactError
+from voronoi_circuits.models.base import Exactness, Interval, Kind, NotExactError
 from voronoi_circuits.models.exact import MixtureModel
 from voronoi_circuits.models.experts import ExpertDraws, Experts
 from voronoi_circuits.models.gates import VoronoiGate, add_log, ancestors, hard_gates, soft_gates
 from voronoi_circuits.models.rejection import Accepted, rejection
-from voronoi_circuits.models.soft import SoftModel
+from voronoi_circuits.models.soft import GatedModel
 from voronoi_circuits.models.tiles import tile
 
 
-class VTModel(Model):
+class VTModel(GatedModel):
     """f(x) = Σ_k g_k(x) π_k p_k(x), with gates at the root, at internal regions, or at several.
 
-    Definition "Voronoi-gated sum node". Since g_k <= 1, f is at most the ungated mixture and Z <= 1. ``gates`` are ordered from the
-    root down; experts are the roots of one circuit (shared) or of several.
+    Definition "Voronoi-gated sum node". Since g_k <= 1, f is at most the ungated mixture and Z <= 1.
+    ``gates`` are ordered from the root down; experts are the roots of one circuit (shared) or of several.
     """
 
     def __init__(self, circuit: FoldedCircuit, gates: Sequence[VoronoiGate]) -> None:
         super().__init__(circuit.graph.n_variables)
         self.experts = Experts(circuit)
-        self.gates = torch.nn.ModuleList(sorted(gates, key=lambda gate: -gate.region))
+        self.gates = torch.nn.ModuleList(sorted(gates, key=_below_root))
         for gate in self.placed:
             _check(gate, self.experts)
 
@@ -59,13 +59,13 @@ class VTModel(Model):
 
     @property
     def exactness(self) -> Exactness:
-        """Certified: cells are oblique to the circuit's splits (Proposition "Single-Layer Intractability")."""
-        if all(gate.n_cells == 1 or len(gate.variables) == 0 for gate in self.placed):
+        """Certified: cells are oblique to the circuit's splits, Proposition "Single-Layer Intractability"."""
+        if all(gate.n_cells == 1 for gate in self.placed):
             return Exactness(Kind.CERTIFIED, ("one cell: Z = 1 is certified at once",))
         graph = self.experts.circuit.graph
         reasons = [
-            f"region {gate.region} over variables {list(graph.regions[gate.region].scope)}: {gate.n_cells} Voronoi cells "
-            "oblique to the circuit's splits, so the integral over a cell does not factor"
+            f"{graph.name(gate.region)}: {gate.n_cells} Voronoi cells oblique to the circuit's splits, "
+            "so the integral over a cell does not factor"
             for gate in self.placed
             if gate.n_cells > 1
         ]
@@ -110,7 +110,7 @@ class VTModel(Model):
     def log_prob(self, x: Tensor) -> Tensor:
         """Refused: Z is known by bounds only."""
         raise NotExactError(
-            "a VT model's Z is certified by bounds, not exact: call log_prob_bounds(x, certificate), with vc.certify(model)"
+            "a VT model's Z is certified by bounds, not exact: call log_prob_bounds(x, vc.certify(model))"
         )
 
     log_marginal = log_conditional = log_prob
@@ -118,12 +118,14 @@ class VTModel(Model):
     def probability(self, box: object, given: Tensor | None = None) -> Tensor:
         """Refused: see ``voronoi_circuits.certificates.probability_bounds``."""
         raise NotExactError(
-            "a VT model's probabilities are intervals: call voronoi_circuits.certificates.probability_bounds(model, box, given)"
+            "a VT model's probabilities are intervals: call voronoi_circuits.certificates.probability_bounds"
         )
 
     def log_unnormalized_bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Bounds (B,) of log f in float64, with rounding moved outward; a row within rounding of a facet takes the smaller and the larger
-        of the tied cells."""
+        """Bounds (B,) of log f in float64, rounded outward.
+
+        A row within rounding of a facet takes the smallest and the largest of the tied cells.
+        """
         self.check_rows(x, missing=False)
         rows = x.double()
         candidates = [gate.tessellation.candidates(gate.points(rows)) for gate in self.placed]
@@ -153,7 +155,8 @@ class VTModel(Model):
         """log f - log Z⁺ and log f - log Z⁻; without a certificate Z⁺ = 1 and Z⁻ is unknown."""
         with torch.no_grad():
             low, high = self.log_unnormalized_bounds(x)
-        below, above = (-torch.inf, 0.0) if certificate is None else (certificate.lower, min(certificate.upper, 0.0))
+        below = -torch.inf if certificate is None else certificate.lower
+        above = 0.0 if certificate is None else min(certificate.upper, 0.0)
         return outward_difference(low, above, -1), outward_difference(high, below, 1)
 
     def ungated(self) -> MixtureModel:
@@ -164,17 +167,23 @@ class VTModel(Model):
         return twin
 
     def draw(
-        self, n: int, *, cell: int | None = None, given: Tensor | None = None, generator: torch.Generator | None = None
+        self,
+        n: int,
+        *,
+        cell: int | None = None,
+        given: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> Accepted:
-        """n exact draws by rejection, with the acceptance rate: a draw of an expert is kept if it falls into its own cells.
+        """n exact draws by rejection and the acceptance rate: draws that fall into their own cells are kept.
 
-        ``cell`` draws within one cell of the root's gate; ``given`` is one row (D,) whose numbers are evidence.
+        ``cell`` draws within one cell of the root's gate; ``given`` is one row (D,) whose numbers are
+        evidence.
         """
         if cell is not None:
             gate = self.root_gate
             if gate is None or not 0 <= cell < gate.n_cells:
-                count = 0 if gate is None else gate.n_cells
-                raise ValueError(f"cell {cell} does not exist: the root's gate has {count} cells, counted from 0")
+                have = "there is no gate at the root" if gate is None else f"take 0 to {gate.n_cells - 1}"
+                raise ValueError(f"cell {cell} does not exist: {have}")
         x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
         x = x if given is None else given.double().view(1, -1)
         low, high = self.domain_sides(x)
@@ -196,10 +205,6 @@ class VTModel(Model):
             keep &= ~reached | (gate.cells(drawn.rows) == unit)
         return keep
 
-    def soften(self, alpha: float) -> SoftModel:
-        """The paper's second mode of inference: soft gates at inverse temperature α, unnormalised."""
-        return SoftModel(self, alpha)
-
     def soft_weights(self, drawn: ExpertDraws, alpha: float) -> Tensor:
         """log of the product of the soft gates along each draw's path, (n,)."""
         out = torch.zeros(len(drawn.rows), dtype=torch.float64)
@@ -209,11 +214,9 @@ class VTModel(Model):
             out += torch.where(unit >= 0, weight, 0.0)
         return out
 
-    def draw_ungated(self, n: int, alpha: float, generator: torch.Generator | None) -> ExpertDraws:
-        """Draws of the ungated mixture within the domain."""
-        x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
-        low, high = self.domain_sides(x)
-        return self.experts.draw(n, Question(x, low.expand_as(x), high.expand_as(x)), generator=generator)
+    def open_gates(self, alpha: float) -> Gates:
+        """No gates: the ungated mixture."""
+        return OPEN
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n exact draws, (n, D)."""
@@ -230,13 +233,18 @@ class VTModel(Model):
         return torch.nn.functional.one_hot(gate.cells(x), gate.n_cells).to(x.dtype)
 
 
+def _below_root(gate: VoronoiGate) -> int:
+    """Parents come later in a graph, so that this orders gates from the root down."""
+    return -gate.region
+
+
 def _check(gate: VoronoiGate, experts: Experts) -> None:
     """A gate's cells are the units of its region."""
     region = experts.circuit.graph.regions[gate.region]
     units = experts.count if gate.region == experts.root else region.units
     if gate.n_cells != units:
         raise ValueError(
-            f"region {gate.region} over variables {list(region.scope)} has {units} units and its gate {gate.n_cells} cells: "
+            f"{experts.circuit.graph.name(gate.region)} has {units} units and its gate {gate.n_cells} cells: "
             "give it one unit for each cell"
         )
 

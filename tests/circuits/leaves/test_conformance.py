@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from torch import Tensor
-
 from tests.circuits.leaves.families import (
     EXPERTS,
     FAMILIES,
@@ -19,6 +17,8 @@ from tests.circuits.leaves.families import (
     log_density,
     mass,
 )
+from torch import Tensor
+
 from voronoi_circuits.circuits import leaves
 from voronoi_circuits.circuits.leaves import Leaf, UnanswerableQuestion, leaf_family
 
@@ -219,9 +219,7 @@ def test_a_start_fits_the_rows_and_tells_units_apart(family: Family) -> None:
         assert torch.unique(kinds, dim=0).shape == kinds.shape
     mixed = leaf.log_density(columns.T.view(1, REGIONS, 1, -1)).exp().mean(2).log()
     assert torch.isfinite(mixed).all()
-    assert (
-        mixed.mean(-1) > {"gaussian": -2.5, "categorical": -1.8, "histogram": -1.9}.get(family.name, -3.0)
-    ).all()
+    assert (mixed.mean(-1) > family.fit).all()
     again = leaf_family(family.name)(EXPERTS, REGIONS, UNITS, **family.options)
     again.start(columns, seeded())
     assert all(torch.equal(a, b) for a, b in zip(leaf.parameters(), again.parameters(), strict=True))

@@ -1,0 +1,110 @@
+"""``certify``: bounds of log Z for any model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from voronoi_circuits.certificates.boxes import initial_bounds
+from voronoi_circuits.certificates.certificate import Certificate, Status, Step
+from voronoi_circuits.certificates.refinement import BATCH, Refinement
+from voronoi_circuits.circuits.region_graph import valid_name
+from voronoi_circuits.models.base import Model
+from voronoi_circuits.models.exact import ExactModel
+from voronoi_circuits.models.vt import VTModel
+
+METHODS = ("auto", "boxes", "refine")
+
+
+def certify(
+    model: Model,
+    method: str = "auto",
+    tolerance: float = 1e-3,
+    budget: float | None = 60.0,
+    *,
+    max_boxes: int = 200_000,
+    batch: int = BATCH,
+    progress: Callable[[Step], None] | None = None,
+) -> Certificate:
+    """Proven bounds of log Z.
+
+    Args:
+        model: any model; one that integrates exactly gets its exact value.
+        method: "boxes" (one inner and one outer box a cell, the paper's), "refine" (anytime refinement), or "auto" (what both prove together).
+        tolerance: the gap in nats at which refinement stops.
+        budget: seconds after which refinement stops; None for no limit.
+        max_boxes: boxes after which refinement stops, so that one model gives one result.
+        batch: boxes split a step; 1 is the paper's single bisection.
+        progress: called with every step of the history.
+
+    >>> from voronoi_circuits.specs import VT, Circuit
+    >>> rows = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    >>> certificate = certify(VT(Circuit(units=2), cells=3).build(rows, torch.Generator().manual_seed(0)))
+    >>> certificate.gap <= 1e-3
+    True
+    """
+    method = valid_name("method", method, METHODS)
+    for name, value in (("tolerance", tolerance), ("max_boxes", max_boxes), ("batch", batch)):
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, not {value}")
+    if budget is not None and not budget > 0:
+        raise ValueError(f"budget must be a positive number of seconds or None, not {budget}")
+    if isinstance(model, ExactModel):
+        exact = float(model.log_partition().detach())
+        return Certificate(exact, exact, "exact", Status.EXACT)
+    if not isinstance(model, VTModel):
+        return Certificate(-float("inf"), 0.0, "ungated", Status.VACUOUS)
+    start = time.perf_counter()
+    if method == "refine":
+        return _refined(model, tolerance, budget, max_boxes, batch, progress)
+    initial = _initial(model)
+    if method == "boxes" or initial.gap <= tolerance:
+        return initial
+    left = None if budget is None else max(budget - (time.perf_counter() - start), 1e-3)
+    return initial.intersect(_refined(model, tolerance, left, max_boxes, batch, progress))
+
+
+def _sides(model: VTModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x = torch.full((1, model.n_variables), torch.nan, dtype=torch.float64)
+    low, high = model.domain_sides(x)
+    return x, low.expand_as(x), high.expand_as(x)
+
+
+def _initial(model: VTModel) -> Certificate:
+    """The paper's boxes, without refinement."""
+    start = time.perf_counter()
+    lower, upper = (float(side[0]) for side in initial_bounds(model, *_sides(model)))
+    upper = min(upper, 0.0)
+    seconds = time.perf_counter() - start
+    cells = 2 * sum(gate.n_cells for gate in model.placed)
+    status = Status.VACUOUS if lower == -float("inf") and upper >= 0.0 else Status.INITIAL
+    step = Step(cells, seconds, lower, upper)
+    return Certificate(lower, upper, "boxes", status, boxes=cells, seconds=seconds, history=(step,))
+
+
+def _refined(
+    model: VTModel,
+    tolerance: float,
+    budget: float | None,
+    max_boxes: int,
+    batch: int,
+    progress: Callable[[Step], None] | None,
+) -> Certificate:
+    start = time.perf_counter()
+    history: list[Step] = []
+
+    def note(step: Step) -> None:
+        history.append(step._replace(upper=min(step.upper, 0.0)))
+        if progress is not None:
+            progress(history[-1])
+
+    refinement = Refinement(model, *_sides(model))
+    status = refinement.run(tolerance, max_boxes, budget, batch, note)
+    lower, upper = float(refinement.lower[0]), min(float(refinement.upper[0]), 0.0)
+    boxes = int(refinement.boxes[0])
+    if lower == -float("inf") and upper >= 0.0:
+        status = Status.VACUOUS
+    seconds = time.perf_counter() - start
+    return Certificate(lower, upper, "refine", status, boxes=boxes, seconds=seconds, history=tuple(history))

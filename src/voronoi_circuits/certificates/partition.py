@@ -1,0 +1,162 @@
+"""The shared partition of one site into boxes, each labelled inside, outside or boundary for every cell.
+
+# R rows of a question, N open boxes, K cells, M units at the site, D variables
+
+A box that lies inside one cell of every gate is settled: it counts in full for its cell from below and above. Open boxes count from above for
+each cell they may touch. All sums are kept relative to the site's ungated values ``whole``, so every ratio lies in [0, 1].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from voronoi_circuits.certificates.sites import (
+    Site,
+    log_mean,
+    replaced,
+    scaled,
+    site_moments,
+    site_values,
+    spread,
+    units_of,
+)
+from voronoi_circuits.circuits.leaves.interval_mass import gaussian_interval_quantile
+from voronoi_circuits.circuits.questions import Gates, Question, ValueGate
+from voronoi_circuits.circuits.rounding import UNIT
+from voronoi_circuits.models.vt import VTModel
+
+_CHUNK = 1 << 21
+_REACH = 6.0
+"""Deviations within which a side is measured and halved; beyond, it is split at a quantile."""
+
+
+class Boxes(NamedTuple):
+    """Open boxes (N, D), the row (N,) each belongs to, the cells (N, K) it may touch, and its share (N, M) of every unit from below and above."""
+
+    low: Tensor
+    high: Tensor
+    row: Tensor
+    touches: Tensor
+    lower: Tensor
+    upper: Tensor
+
+    def take(self, index: Tensor) -> Boxes:
+        """The boxes at an index or mask."""
+        return Boxes(*(part[index] for part in self))
+
+    def join(self, other: Boxes) -> Boxes:
+        """Both sets of boxes."""
+        return Boxes(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
+
+
+class Partition:
+    """One site's partition for all rows, and what it proves of the site's integrals."""
+
+    def __init__(self, model: VTModel, site: Site, x: Tensor, low: Tensor, high: Tensor) -> None:
+        self.model, self.site, self.x = model, site, x
+        self.units = units_of(model, site)
+        self.whole = site_values(model, site, Question(x, low, high), Gates(), 0)
+        self.mean, self.deviation = site_moments(model, site)
+        self.settled_lower = torch.zeros(len(x), self.units, dtype=torch.float64)
+        self.settled_upper = torch.zeros_like(self.settled_lower)
+        self.count = torch.zeros(len(x), dtype=torch.long)
+        given = ~torch.isnan(x)
+        low, high = torch.where(given, x, low), torch.where(given, x, high)
+        every = torch.ones(len(x), site.gate.n_cells, dtype=torch.bool)
+        self.open = self.add(low, high, torch.arange(len(x)), every)
+
+    def add(self, low: Tensor, high: Tensor, row: Tensor, touches: Tensor) -> Boxes:
+        """Labels and weighs new boxes; counts the settled ones, returns the open ones."""
+        self.count += torch.bincount(row, minlength=len(self.count))
+        size = max(1, _CHUNK // max(1, self.units * 8))
+        parts: list[Boxes] = []
+        for at in torch.arange(len(low)).split(size):
+            boxes, settled = self._weigh(low[at], high[at], row[at], touches[at])
+            done = boxes.take(settled)
+            self.settled_lower.index_add_(0, done.row, done.lower)
+            self.settled_upper.index_add_(0, done.row, done.upper)
+            parts.append(boxes.take(~settled))
+        return Boxes(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _weigh(self, low: Tensor, high: Tensor, row: Tensor, touches: Tensor) -> tuple[Boxes, Tensor]:
+        """The boxes with their shares, and which of them are settled."""
+        gate = self.site.gate
+        columns = list(gate.variables)
+        inside, touched = gate.tessellation.classify(low[:, columns], high[:, columns], touches)
+        settled = inside.any(1) | ~touched.any(1)
+        below: tuple[dict[int, ValueGate], dict[int, ValueGate]] = ({}, {})
+        for other in self.site.all_below():
+            at = list(other.variables)
+            labels = other.tessellation.classify(low[:, at], high[:, at])
+            settled = settled & labels[0].any(1)
+            for gates, label in zip(below, labels, strict=True):
+                share = torch.where(spread(self.model, other, label), 0.0, -torch.inf)
+                gates[other.region] = scaled(share.T.double())
+        question = Question(self.x[row], low, high)
+        lower, upper = (
+            self._share(question, row, Gates(values=gates), direction)
+            for gates, direction in zip(below, (-1, 1), strict=True)
+        )
+        lower = torch.where(spread(self.model, gate, inside), lower, 0.0)
+        upper = torch.where(spread(self.model, gate, touched), upper, 0.0)
+        return Boxes(low, high, row, touched, lower, upper), settled
+
+    def _share(self, question: Question, row: Tensor, gates: Gates, outward: int) -> Tensor:
+        """Each unit's integral over the boxes relative to ``whole``, (N, M)."""
+        mass = site_values(self.model, self.site, question, gates, outward)
+        whole = self.whole[:, row]
+        return torch.where(whole == -torch.inf, 0.0, (mass - whole).exp()).T
+
+    def ratios(self) -> tuple[Tensor, Tensor]:
+        """Bounds (R, M) of each unit's gated integral relative to ``whole``, rounded outward."""
+        lower = self.settled_lower.index_add(0, self.open.row, self.open.lower)
+        upper = self.settled_upper.index_add(0, self.open.row, self.open.upper)
+        slack = UNIT * (2.0 * float(self.count.max()) + 2000)
+        return (lower * (1 - slack)).clamp(0, 1), (upper * (1 + slack) + 1e-300).clamp(0, 1)
+
+    def gates(self) -> tuple[ValueGate, ValueGate]:
+        """The site's proven integrals from below and above, put in the place of its values."""
+        sides: list[ValueGate] = []
+        for ratio, direction in zip(self.ratios(), (-1, 1), strict=True):
+            log_ratio = log_mean(ratio).T
+            value = self.whole + log_ratio
+            slack = 8 * UNIT * (1 + self.whole.abs() + log_ratio.abs())
+            sides.append(replaced(torch.where(torch.isfinite(value), value + direction * slack, value)))
+        return sides[0], sides[1]
+
+    def gaps(self, weight: Tensor) -> Tensor:
+        """What each open box adds to the gap, (N,), given the weight (R, M) of every unit in its row."""
+        return ((self.open.upper - self.open.lower) * weight[self.open.row]).sum(1)
+
+    def split(self, chosen: Tensor, weight: Tensor) -> None:
+        """Bisects the chosen open boxes along the longest side of the expert that adds most to the gap, in its deviations."""
+        boxes, rest = self.open.take(chosen), self.open.take(~chosen)
+        owner = ((boxes.upper - boxes.lower) * weight[boxes.row]).argmax(1)
+        mean, deviation = self.mean[owner], self.deviation[owner]
+        a, b = (boxes.low - mean) / deviation, (boxes.high - mean) / deviation
+        length = b.clamp(max=_REACH) - a.clamp(min=-_REACH)
+        free = torch.zeros(len(mean[0]), dtype=torch.bool)
+        free[self.site.variables] = True
+        length = torch.where(free & (boxes.low < boxes.high), length, -torch.inf)
+        side = length.argmax(1, keepdim=True)
+        where = _cut(*(part.gather(1, side) for part in (boxes.low, boxes.high, mean, deviation, a, b)))
+        left, right = boxes.high.scatter(1, side, where), boxes.low.scatter(1, side, where)
+        children = self.add(
+            torch.cat([boxes.low, right]),
+            torch.cat([left, boxes.high]),
+            boxes.row.repeat(2),
+            boxes.touches.repeat(2, 1),
+        )
+        self.open = rest.join(children)
+
+
+def _cut(low: Tensor, high: Tensor, mean: Tensor, deviation: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Where a side is split: its middle, or the median of N(mean, deviation²) on it where it reaches far out."""
+    middle = low / 2 + high / 2
+    median = mean + deviation * gaussian_interval_quantile(torch.full_like(a, 0.5), a, b)
+    near = (a >= -_REACH) & (b <= _REACH)
+    where = torch.where(near, middle, median)
+    return torch.where((where > low) & (where < high), where, middle)

@@ -1,0 +1,138 @@
+"""What ``fit`` does: rows in, standardised, split, a model built, trained and certified.
+
+# B rows, D columns
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from voronoi_circuits.certificates import Certificate, certify
+from voronoi_circuits.circuits.region_graph import valid_name
+from voronoi_circuits.estimator.choices import chosen_learner, chosen_model
+from voronoi_circuits.estimator.columns import Columns, read_table
+from voronoi_circuits.estimator.draws import seeded
+from voronoi_circuits.models.base import Model
+from voronoi_circuits.tables.standard import StandardTransform
+from voronoi_circuits.training import History, progress_bar
+
+FloatArray = NDArray[np.float64]
+
+
+class Fit(NamedTuple):
+    """What a fitted estimator holds."""
+
+    model: Model
+    certificate: Certificate
+    history: History
+    epochs: int
+    columns: Columns
+
+
+class Settings(Protocol):
+    """The parameters of the estimator that ``fit`` reads."""
+
+    model: Any
+    learner: Any
+    transform: str
+    validation_fraction: float
+    certify_budget: float | None
+    device: str
+    random_state: Any
+    verbose: bool
+
+
+class Weighted(NamedTuple):
+    """Standardised rows (B, D) in float64 with weights (B,), or None where all weigh the same."""
+
+    z: Tensor
+    weights: Tensor | None
+
+    def split(self, fraction: float, generator: torch.Generator) -> tuple[Weighted, Weighted]:
+        """All rows but a share of them, and the share, drawn at random."""
+        order = torch.randperm(len(self.z), generator=generator)
+        held = int(fraction * len(order))
+        return self.at(order[held:].sort().values), self.at(order[:held].sort().values)
+
+    def at(self, rows: Tensor) -> Weighted:
+        """The rows at these positions."""
+        return Weighted(self.z[rows], None if self.weights is None else self.weights[rows])
+
+    def repeated(self) -> Tensor:
+        """As many rows as there are, each repeated in proportion to its weight, float32.
+
+        >>> Weighted(torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([3.0, 0.0, 0.0, 1.0])).repeated().flatten()
+        tensor([1., 1., 1., 4.])
+        """
+        if self.weights is None:
+            return self.z.float()
+        reached = self.weights.cumsum(0) / self.weights.sum()
+        middles = (torch.arange(len(self.z), dtype=reached.dtype) + 0.5) / len(self.z)
+        return self.z[torch.searchsorted(reached, middles)].float()
+
+
+def fit(settings: Settings, X: Any, X_val: Any, sample_weight: Any) -> Fit:
+    """The fit of an estimator's settings to rows."""
+    check_settings(settings)
+    learner = chosen_learner(settings.learner)
+    generator = seeded(settings.random_state)
+    rows = read_table(X, allow_missing=False)
+    values, weights = rows.values, checked_weights(sample_weight, len(rows.values))
+    if weights is not None:
+        values, weights = values[weights > 0], weights[weights > 0]
+    columns = Columns(rows.columns, rows.kind, StandardTransform.fit(values, weights))
+    train = Weighted(columns.forward(values), None if weights is None else torch.from_numpy(weights))
+    if X_val is not None:
+        held = Weighted(columns.read(X_val, allow_missing=False), None)
+    else:
+        train, held = train.split(settings.validation_fraction, generator)
+    model = chosen_model(settings.model, len(train.z)).build(train.repeated(), generator)
+    watched = progress_bar("fit") if settings.verbose else nullcontext()
+    with watched as progress:
+        fitted = learner.fit(
+            model,
+            train.z.float(),
+            held.repeated() if len(held.z) else None,
+            weights=train.weights,
+            generator=generator,
+            progress=progress,
+        )
+    if fitted.interrupted:
+        warnings.warn(
+            f"fit was interrupted after {fitted.epochs} epochs: the model is the best so far", stacklevel=4
+        )
+    certificate = certify(model, budget=settings.certify_budget)
+    return Fit(model, certificate, fitted.history, fitted.epochs, columns)
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuses values that no fit can use, by the name of the parameter."""
+    valid_name("transform", settings.transform, ("standard",))
+    valid_name("device", settings.device, ("auto", "cpu"))
+    if not 0 <= settings.validation_fraction < 1:
+        raise ValueError(
+            f"validation_fraction must be at least 0 and below 1, not {settings.validation_fraction}: 0 holds no rows out"
+        )
+    if settings.certify_budget is not None and not settings.certify_budget > 0:
+        raise ValueError(
+            f"certify_budget must be a positive number of seconds or None, not {settings.certify_budget}"
+        )
+
+
+def checked_weights(sample_weight: Any, n: int) -> FloatArray | None:
+    """Row weights (n,) in float64, or None where there are none."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}; give one number for each of the {n} rows")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+        raise ValueError("sample_weight must be finite, not negative, and above 0 for some row")
+    return weights
