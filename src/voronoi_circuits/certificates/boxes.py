@@ -3,7 +3,7 @@
 # R rows, D variables, K cells, M units at a site
 
 Algorithm "Certified Bound Computation". Where gates lie below gates, the boxes are intersected on the way down and the bounds go up. A row's evidence
-slices every box: a box counts only if the evidence lies in it (it is never projected).
+slices every box: a box counts only if the evidence lies in it (it is never projected), from below strictly inside.
 """
 
 from __future__ import annotations
@@ -120,6 +120,9 @@ def _integrals(
     at = torch.arange(units_of(model, site)) % gate.n_cells
     values = values[torch.arange(len(values)), at]
     given = point[:, list(gate.variables)]
-    sliced = torch.isnan(given) | ((given >= chosen.low) & (given <= chosen.high))
+    within = (given > chosen.low) & (given < chosen.high)
+    if outward > 0:
+        within = (given >= chosen.low) & (given <= chosen.high)
+    sliced = torch.isnan(given) | within
     holds = sliced.all(1).view(gate.n_cells, rows)[at]
     return torch.where(holds, values, -torch.inf)

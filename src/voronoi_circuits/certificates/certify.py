@@ -24,7 +24,7 @@ def certify(
     tolerance: float = 1e-3,
     budget: float | None = 60.0,
     *,
-    max_boxes: int = 200_000,
+    max_boxes: int = 1_000_000,
     batch: int = BATCH,
     progress: Callable[[Step], None] | None = None,
 ) -> Certificate:

@@ -8,6 +8,7 @@ each cell they may touch. All sums are kept relative to the site's ungated value
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,7 @@ from voronoi_circuits.certificates.sites import (
 from voronoi_circuits.circuits.leaves.interval_mass import gaussian_interval_quantile
 from voronoi_circuits.circuits.questions import Gates, Question, ValueGate
 from voronoi_circuits.circuits.rounding import UNIT
+from voronoi_circuits.models.tiles import tile
 from voronoi_circuits.models.vt import VTModel
 
 _CHUNK = 1 << 21
@@ -87,28 +89,46 @@ class Partition:
         columns = list(gate.variables)
         inside, touched = gate.tessellation.classify(low[:, columns], high[:, columns], touches)
         settled = inside.any(1) | ~touched.any(1)
-        below: tuple[dict[int, ValueGate], dict[int, ValueGate]] = ({}, {})
+        below: tuple[dict[int, Tensor], dict[int, Tensor]] = ({}, {})
         for other in self.site.all_below():
             at = list(other.variables)
             labels = other.tessellation.classify(low[:, at], high[:, at])
             settled = settled & labels[0].any(1)
             for gates, label in zip(below, labels, strict=True):
                 share = torch.where(spread(self.model, other, label), 0.0, -torch.inf)
-                gates[other.region] = scaled(share.T.double())
-        question = Question(self.x[row], low, high)
-        lower, upper = (
-            self._share(question, row, Gates(values=gates), direction)
-            for gates, direction in zip(below, (-1, 1), strict=True)
-        )
-        lower = torch.where(spread(self.model, gate, inside), lower, 0.0)
-        upper = torch.where(spread(self.model, gate, touched), upper, 0.0)
+                gates[other.region] = share.T.double()
+        sides = (low, high, row)
+        lower = self._shares(sides, spread(self.model, gate, inside), below[0], -1)
+        upper = self._shares(sides, spread(self.model, gate, touched), below[1], 1)
         return Boxes(low, high, row, touched, lower, upper), settled
 
-    def _share(self, question: Question, row: Tensor, gates: Gates, outward: int) -> Tensor:
-        """Each unit's integral over the boxes relative to ``whole``, (N, M)."""
-        mass = site_values(self.model, self.site, question, gates, outward)
-        whole = self.whole[:, row]
-        return torch.where(whole == -torch.inf, 0.0, (mass - whole).exp()).T
+    def _shares(
+        self, sides: tuple[Tensor, Tensor, Tensor], wanted: Tensor, below: Mapping[int, Tensor], outward: int
+    ) -> Tensor:
+        """The integrals over boxes (low, high, row) relative to ``whole`` of the units ``wanted`` (N, M); 0 for the others."""
+        low, high, row = sides
+        out = torch.zeros(wanted.shape, dtype=torch.float64)
+        if self.model.experts.circuit.n_experts == self.units and not below:
+            box, unit = torch.nonzero(wanted, as_tuple=True)
+            if len(box):
+                tiles = tile(unit, self.units, largest=512)
+                asked = box[tiles.rows]
+                question = Question(self.x[row[asked]], low[asked], high[asked])
+                values = self.model.experts.circuit(question, experts=tiles.owners, outward=outward)
+                mass = values[:, 0].reshape(-1)[tiles.places]
+                out[box, unit] = self._relative(mass, self.whole[unit, row[box]])
+            return out
+        box = torch.nonzero(wanted.any(1)).squeeze(1)
+        if len(box):
+            question = Question(self.x[row[box]], low[box], high[box])
+            gates = Gates(values={region: scaled(labels[:, box]) for region, labels in below.items()})
+            mass = site_values(self.model, self.site, question, gates, outward)
+            shares = self._relative(mass, self.whole[:, row[box]]).T
+            out[box] = torch.where(wanted[box], shares, 0.0)
+        return out
+
+    def _relative(self, mass: Tensor, whole: Tensor) -> Tensor:
+        return torch.where(whole == -torch.inf, 0.0, (mass - whole).exp())
 
     def ratios(self) -> tuple[Tensor, Tensor]:
         """Bounds (R, M) of each unit's gated integral relative to ``whole``, rounded outward."""

@@ -72,7 +72,7 @@ class SumLayer(Layer):
     ) -> Tensor:
         inputs = children[0] if len(children) == 1 else torch.cat(list(children), -2)
         out = log_mix(_pick(self.weight, experts, inputs), inputs)
-        return widen(out, largest(inputs), inputs.shape[2], outward)
+        return widen(out, [largest(inputs)], inputs.shape[2], outward)
 
 
 class CPLayer(Layer):
@@ -100,7 +100,7 @@ class CPLayer(Layer):
         for slots, weight in zip(self.slots, self.weights, strict=True):
             inputs = children[slots[0]] if len(slots) == 1 else torch.cat([children[s] for s in slots], 1)
             mixed = log_mix(_pick(weight, experts, inputs), inputs)
-            mixed = widen(mixed, largest(inputs), inputs.shape[2], outward).unflatten(1, (len(slots), -1))
+            mixed = widen(mixed, [largest(inputs)], inputs.shape[2], outward).unflatten(1, (len(slots), -1))
             part = mixed[:, 0] + mixed[:, 1] if len(slots) == 2 else mixed.sum(1)
             total = part if len(self.slots) == 1 else total + part
             size = size + mixed.detach().abs().sum(1) if outward else size
@@ -128,7 +128,7 @@ class TuckerLayer(Layer):
     ) -> Tensor:
         out = log_tucker(_pick(self.weight, experts, children[0]), children[0], children[1])
         terms = children[0].shape[2] * children[1].shape[2]
-        return widen(out, largest(children[0]) + largest(children[1]), terms, outward)
+        return widen(out, [largest(child) for child in children], terms, outward)
 
 
 class JointLayer(Layer):
@@ -172,10 +172,12 @@ class JointLayer(Layer):
         weights = joint_weights(logits)
         regions = [route_cells(joint[:, f], weights[:, f], route) for f, route in enumerate(routes)]
         out = torch.stack(regions, 1)
-        top = torch.stack([largest(child) for child in children]).sum(0)
+        if outward == 0:
+            return out
         terms = math.prod(child.shape[2] for child in children)
+        step = widen(out, [largest(child) for child in children], terms, outward) - out
         slack = 16 * UNIT * (finite(logits.detach()).abs().max() + math.log(terms))  # of the log weights
-        return widen(out, top, terms, outward) + outward * slack if outward else out
+        return out + 3 * finite(step) + outward * slack
 
     def joint_values(self, logits: Tensor, children: Sequence[Tensor]) -> Tensor:
         """log Σ_ab W[u, ab | ij] l[i, a] r[j, b] for every joint cell: (E, F, u, P, B)."""

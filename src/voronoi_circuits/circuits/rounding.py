@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -24,18 +25,21 @@ def largest(values: Tensor) -> Tensor:
     return values.detach().amax(2, keepdim=True)
 
 
-def widen(out: Tensor, top: Tensor, terms: int, outward: int) -> Tensor:
+def widen(out: Tensor, tops: Sequence[Tensor], terms: int, outward: int) -> Tensor:
     """Moves ``out`` = log Σ_i w_i exp(v_i) outward by a bound on its rounding error.
 
-    With n terms, m the largest v and r = exp(out - m) <= 1, a relative error of at most (2n + 2 log n + 20 +
-    2|log r|)u is made in r (sums, exponentials, softmax) and one of (2|log r| + |out|)u in its logarithm;
-    |log r| = m - out. The bound is taken twice.
+    With n terms, m_c the largest value of each factor, m = Σ m_c and M = Σ |m_c|, the error is at most
 
-    >>> widen(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 2, 0).item()
+        u [4n + 4 log n + 40 + 8(m - out) + 4|out| + 4M],
+
+    twice what docs/bounds.md derives; weights are a softmax and sum to 1, so out <= m.
+
+    >>> widen(torch.zeros(1, 1, 1, 1), [torch.zeros(1, 1, 1, 1)], 2, 0).item()
     0.0
     """
     if outward == 0:
         return out
-    value, peak = finite(out), finite(top)
-    units = 2 * terms + 2 * math.log(terms) + 20 + 4 * (peak - value).abs() + value.abs()
-    return out + outward * 2 * UNIT * units
+    value, peaks = finite(out), [finite(top) for top in tops]
+    peak, size = torch.stack(peaks).sum(0), torch.stack(peaks).abs().sum(0)
+    units = 4 * terms + 4 * math.log(terms) + 40 + 8 * (peak - value).abs() + 4 * value.abs() + 4 * size
+    return out + outward * UNIT * units

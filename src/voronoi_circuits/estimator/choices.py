@@ -14,9 +14,10 @@ ROWS_PER_CELL, MOST_CELLS = 20, 10
 
 
 def chosen_model(model: object, n: int) -> Specification:
-    """The specification itself, or the one that a name stands for: min(10, n // 20) cells, at least one.
+    """The specification itself, or the one that a name stands for; None is "vt".
 
-    The experts of several cells have 16 units, a lone circuit 40, and a cell of an HFV factor 4. None is "vt".
+    By name it takes min(10, n // 20) cells, at least one. A lone circuit has 40 units, experts of cells have
+    16 each, and every cell of an HFV factor 4.
 
     >>> chosen_model("vt", 100)
     VT(cells=5, expert=Circuit(units=16))
@@ -24,9 +25,8 @@ def chosen_model(model: object, n: int) -> Specification:
     if isinstance(model, Specification):
         return model
     if not (model is None or isinstance(model, str)):
-        raise ValueError(
-            f"model must be a specification such as vc.VT(), or one of {', '.join(map(repr, MODELS))}, not a {type(model).__name__}"
-        )
+        names = ", ".join(map(repr, MODELS))
+        raise ValueError(f"model must be a specification such as vc.VT(), or one of {names}, not {model!r}")
     cells = max(1, min(MOST_CELLS, n // ROWS_PER_CELL))
     match valid_name("model", model or "vt", MODELS):
         case "circuit":
@@ -49,10 +49,10 @@ def chosen_learner(learner: object) -> Adam:
 
 
 def paper_model(model: str, structure: str, units: int) -> Specification:
-    """The paper's model: Tucker products and gates as drop-in replacements of sums, so as many cells as units.
+    """The paper's model: Tucker products, and gates in the place of sums, so as many cells as units.
 
-    VT's experts are roots of one circuit, HFV has one unit a cell. The mixture, which the paper leaves out, has
-    as many independent circuits.
+    VT's experts are roots of one circuit, HFV has one unit a cell. The mixture, which the paper leaves out,
+    has as many independent circuits.
     """
     expert = Circuit(structure, product="tucker", units=units)
     match valid_name("model", model, MODELS):

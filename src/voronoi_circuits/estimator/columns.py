@@ -1,4 +1,4 @@
-"""The columns of the table that an estimator was fitted on: their names, their scale, and how questions name them.
+"""The columns that an estimator was fitted on: their names, their scale, and how questions name them.
 
 # B rows, D columns; z are standardised units
 """
@@ -52,7 +52,7 @@ class Columns:
         return torch.from_numpy(self.transform.forward(values))
 
     def container(self, z: Tensor, given: Mapping[Column, float]) -> Any:
-        """z -> rows in data units, with the given values as they were given, in the container that was fitted."""
+        """z -> rows in data units, in the container that was fitted; given values are as they were given."""
         values = self.transform.inverse(z.numpy())
         for column, value in given.items():
             values[:, self.position(column, "given")] = value
@@ -107,7 +107,7 @@ class Columns:
         for position, (column, (low, high)) in zip(self.positions(box, "box"), box.items(), strict=True):
             if not low <= high:
                 raise ValueError(
-                    f"box: the interval of column {column!r} is empty: ({low}, {high}); give the low end first"
+                    f"box: the interval of column {column!r} is empty: ({low}, {high}); low end first"
                 )
             sides[:, position] = low, high
         low, high = self.forward(sides)

@@ -33,12 +33,12 @@ FloatArray = NDArray[np.float64]
 class VoronoiDensity(DensityMixin, BaseEstimator):
     """A density over the columns of a table, with a proof of how far each reported likelihood can be off.
 
-    Columns are standardised; densities are in the data's own units, in nats. "Certified" models (VT) report proven
-    lower and upper bounds, exact ones the same number twice.
+    Columns are standardised; densities are in the data's own units, in nats. VT models report proven lower
+    and upper bounds, exact models the same number twice.
 
     Args:
-        model: a specification (``vc.VT(...)``, ``vc.HFV``, ``vc.Mixture``, ``vc.Circuit``) or its name in small letters;
-            by name it takes min(10, rows // 20) cells, at least one.
+        model: a specification, such as ``vc.VT(...)``; or the name "circuit", "mixture", "vt" or "hfv", which
+            takes min(10, rows // 20) cells, at least one.
         learner: ``vc.Adam(...)``; "auto" is its defaults.
         transform: "standard", mean 0 and deviation 1 in every column.
         validation_fraction: rows held out to choose the best epoch where ``fit`` is given no ``X_val``.
@@ -68,6 +68,7 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
     history_: History
     n_iter_: int
     n_features_in_: int
+    _columns: Columns
     feature_names_in_: NDArray[np.object_]
 
     def __init__(
@@ -90,9 +91,28 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    # scikit-learn takes whatever has an attribute ``transform`` for a transformer; this parameter is no attribute.
+
+    @property
+    def transform(self) -> str:
+        """Not to be read: the parameter is ``get_params()["transform"]``."""
+        raise AttributeError('a density transforms no rows; its parameter is get_params()["transform"]')
+
+    @transform.setter
+    def transform(self, value: str) -> None:
+        self._transform = value
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return [name for name in super()._get_param_names() if name != "transform"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, and with ``deep`` those of the model and the learner too."""
+        return {**super().get_params(deep), "transform": self._transform}
+
     @classmethod
     def paper(cls, model: str = "vt", structure: str = "hclt", units: int = 40, **settings: Any) -> Self:
-        """The paper's protocol, whole; ``settings`` are further parameters of the estimator, such as random_state.
+        """The paper's protocol, whole; ``settings`` are other parameters, such as ``random_state``.
 
         >>> VoronoiDensity.paper("vt", "einet").model
         VT(cells=40, expert=Circuit(product='tucker', structure='einet'), shared=True)
@@ -102,19 +122,12 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, *, X_val: Any = None, sample_weight: Any = None) -> Self:
         """Fits the model to complete rows; ``y`` is ignored.
 
-        ``X_val``, validation rows, choose the best epoch; without them ``validation_fraction`` of the rows do.
+        ``X_val`` are rows that choose the best epoch; without them ``validation_fraction`` of the rows do.
         """
-        self._adopt(fit(self, X, X_val, sample_weight))
-        return self
-
-    def _adopt(self, found: Fit) -> None:
-        self._columns = found.columns
-        self.model_, self.certificate_ = found.model, found.certificate
-        self.history_, self.n_iter_ = found.history, found.epochs
-        self.n_features_in_ = found.columns.count
+        found = fit(self.get_params(deep=False), X, X_val, sample_weight)
         vars(self).pop("feature_names_in_", None)
-        if found.columns.names is not None:
-            self.feature_names_in_ = np.array(found.columns.names, dtype=object)
+        vars(self).update(found.attributes())
+        return self
 
     def _read(self, X: Any, *, allow_missing: bool = False) -> torch.Tensor:
         return self._fitted_columns().read(X, allow_missing=allow_missing)
@@ -124,7 +137,7 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         return self._columns
 
     def score_bounds(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of the log density of each row; where the model is exact, the same number twice.
+        """Lower and upper bounds of the log density of each row; of an exact model the same number twice.
 
         NaN is a missing value: the row gets the bounds of its marginal.
         """
@@ -135,19 +148,22 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         """The log density of each row: exact, or the certified lower bound. NaN is a missing value."""
         return self.score_bounds(X)[0]
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> Any:
         """The mean of ``score_samples``."""
         return float(self.score_samples(X).mean())
 
     def score_conditional(self, X: Any, given: list[Column]) -> tuple[FloatArray, FloatArray]:
-        """Bounds of log p(the other columns | the given ones), row by row; NaN in another column is a missing value."""
+        """Bounds of log p(the other columns | the given ones), row by row; NaN elsewhere is missing."""
         z = self._read(X, allow_missing=True)
         return _arrays(conditional(self.model_, z, self._columns, given))
 
     def probability(
         self, box: Mapping[Column, tuple[float, float]], given: Mapping[Column, float] | None = None
     ) -> tuple[float, float]:
-        """Lower and upper bounds of P(box | given), in the data's units: box={column: (low, high)}, given={column: value}."""
+        """Lower and upper bounds of P(box | given), in the data's own units.
+
+        ``box`` is {column: (low, high)}, ``given`` {column: value}; columns go by name or position.
+        """
         return probability(self.model_, self._fitted_columns(), box, given)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -159,12 +175,12 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         return in_batches(self.model_.responsibilities, self._read(X)).numpy()
 
     def bic(self, X: Any) -> float:
-        """-2 log-likelihood + parameters · log rows; the lower bound of the likelihood gives an upper bound of it."""
+        """-2 log-likelihood + parameters · log rows; of a certified model an upper bound."""
         lower = self.score_samples(X)
         return float(-2 * lower.sum() + self.model_.n_parameters * math.log(len(lower)))
 
     def aic(self, X: Any) -> float:
-        """-2 log-likelihood + 2 parameters; the lower bound of the likelihood gives an upper bound of it."""
+        """-2 log-likelihood + 2 parameters; of a certified model an upper bound."""
         return float(-2 * self.score_samples(X).sum() + 2 * self.model_.n_parameters)
 
     def sample(
@@ -174,7 +190,7 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         given: Mapping[Column, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Any:
-        """n exact draws, of one cell or given the values of some columns, in the container that was fitted."""
+        """n exact draws, of one cell or given values of some columns, in the container that was fitted."""
         columns = self._fitted_columns()
         z = draw(self.model_, n, cell, columns.evidence(given), seeded(random_state))
         return columns.container(z, given or {})
@@ -199,7 +215,7 @@ def load(path: str | Path) -> VoronoiDensity:
     """
     settings, fitted = read(path)
     estimator = VoronoiDensity(**settings)
-    estimator._adopt(fitted)
+    vars(estimator).update(fitted.attributes())
     return estimator
 
 

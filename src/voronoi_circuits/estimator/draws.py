@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 import torch
 from sklearn.utils.validation import check_random_state
@@ -16,15 +14,16 @@ from voronoi_circuits.models.base import Model
 from voronoi_circuits.models.exact import ExactModel
 from voronoi_circuits.models.rejection import rejection
 from voronoi_circuits.models.vt import VTModel
+from voronoi_circuits.specs import positive
 
 
 def draw(model: Model, n: int, cell: int | None, evidence: Tensor, generator: torch.Generator) -> Tensor:
     """n rows (n, D), given the numbers of ``evidence`` (D,), and of one cell or component if it is named.
 
-    A draw is kept with the probability that it belongs to the cell, so what is kept is distributed as the cell's rows are.
+    A draw is kept with the probability that it belongs to the cell, so what is kept is distributed as the
+    cell's rows are.
     """
-    if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
+    positive("n", n)
     if cell is not None and not 0 <= cell < model.n_cells:
         raise ValueError(f"cell {cell} does not exist: the model has {model.n_cells} cells, counted from 0")
     given = None if bool(torch.isnan(evidence).all()) else evidence

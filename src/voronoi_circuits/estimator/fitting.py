@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
+from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,18 +37,19 @@ class Fit(NamedTuple):
     epochs: int
     columns: Columns
 
-
-class Settings(Protocol):
-    """The parameters of the estimator that ``fit`` reads."""
-
-    model: Any
-    learner: Any
-    transform: str
-    validation_fraction: float
-    certify_budget: float | None
-    device: str
-    random_state: Any
-    verbose: bool
+    def attributes(self) -> dict[str, Any]:
+        """The same, under the names that scikit-learn gives to what is fitted."""
+        names = self.columns.names
+        named = {} if names is None else {"feature_names_in_": np.array(names, dtype=object)}
+        return {
+            "model_": self.model,
+            "certificate_": self.certificate,
+            "history_": self.history,
+            "n_iter_": self.epochs,
+            "n_features_in_": self.columns.count,
+            "_columns": self.columns,
+            **named,
+        }
 
 
 class Weighted(NamedTuple):
@@ -68,7 +71,8 @@ class Weighted(NamedTuple):
     def repeated(self) -> Tensor:
         """As many rows as there are, each repeated in proportion to its weight, float32.
 
-        >>> Weighted(torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([3.0, 0.0, 0.0, 1.0])).repeated().flatten()
+        >>> rows = Weighted(torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([3.0, 0.0, 0.0, 1.0]))
+        >>> rows.repeated().flatten()
         tensor([1., 1., 1., 4.])
         """
         if self.weights is None:
@@ -78,11 +82,12 @@ class Weighted(NamedTuple):
         return self.z[torch.searchsorted(reached, middles)].float()
 
 
-def fit(settings: Settings, X: Any, X_val: Any, sample_weight: Any) -> Fit:
-    """The fit of an estimator's settings to rows."""
-    check_settings(settings)
-    learner = chosen_learner(settings.learner)
-    generator = seeded(settings.random_state)
+def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> Fit:
+    """The fit of an estimator's parameters to rows."""
+    fraction, budget = checked_numbers(settings)
+    learner = chosen_learner(settings["learner"])
+    learner.check()
+    generator = seeded(settings["random_state"])
     rows = read_table(X, allow_missing=False)
     values, weights = rows.values, checked_weights(sample_weight, len(rows.values))
     if weights is not None:
@@ -92,9 +97,9 @@ def fit(settings: Settings, X: Any, X_val: Any, sample_weight: Any) -> Fit:
     if X_val is not None:
         held = Weighted(columns.read(X_val, allow_missing=False), None)
     else:
-        train, held = train.split(settings.validation_fraction, generator)
-    model = chosen_model(settings.model, len(train.z)).build(train.repeated(), generator)
-    watched = progress_bar("fit") if settings.verbose else nullcontext()
+        train, held = train.split(fraction, generator)
+    model = chosen_model(settings["model"], len(train.z)).build(train.repeated(), generator)
+    watched = progress_bar("fit") if settings["verbose"] else nullcontext()
     with watched as progress:
         fitted = learner.fit(
             model,
@@ -108,22 +113,22 @@ def fit(settings: Settings, X: Any, X_val: Any, sample_weight: Any) -> Fit:
         warnings.warn(
             f"fit was interrupted after {fitted.epochs} epochs: the model is the best so far", stacklevel=4
         )
-    certificate = certify(model, budget=settings.certify_budget)
+    certificate = certify(model, budget=budget)
     return Fit(model, certificate, fitted.history, fitted.epochs, columns)
 
 
-def check_settings(settings: Settings) -> None:
-    """Refuses values that no fit can use, by the name of the parameter."""
-    valid_name("transform", settings.transform, ("standard",))
-    valid_name("device", settings.device, ("auto", "cpu"))
-    if not 0 <= settings.validation_fraction < 1:
+def checked_numbers(settings: Mapping[str, Any]) -> tuple[float, float | None]:
+    """The validation fraction and the seconds for the certificate; what no fit can use is refused by name."""
+    valid_name("transform", settings["transform"], ("standard",))
+    valid_name("device", settings["device"], ("auto", "cpu"))
+    fraction, budget = settings["validation_fraction"], settings["certify_budget"]
+    if not (isinstance(fraction, numbers.Real) and 0 <= fraction < 1):
         raise ValueError(
-            f"validation_fraction must be at least 0 and below 1, not {settings.validation_fraction}: 0 holds no rows out"
+            f"validation_fraction must be at least 0 and below 1, not {fraction!r}; 0 holds no rows out"
         )
-    if settings.certify_budget is not None and not settings.certify_budget > 0:
-        raise ValueError(
-            f"certify_budget must be a positive number of seconds or None, not {settings.certify_budget}"
-        )
+    if budget is not None and not (isinstance(budget, numbers.Real) and budget > 0):
+        raise ValueError(f"certify_budget must be a positive number of seconds or None, not {budget!r}")
+    return float(fraction), None if budget is None else float(budget)
 
 
 def checked_weights(sample_weight: Any, n: int) -> FloatArray | None:

@@ -122,9 +122,11 @@ def _beats(
     """
     own = centroids[index]
     normals = own[:, None, :, :] - own[:, :, None, :]
-    middles = (own - centre)[:, None, :, :] + (own - centre)[:, :, None, :]
-    terms = normals * middles / 2
-    reach = widen * terms.abs().sum(-1) - terms.sum(-1) + torch.finfo(low.dtype).tiny
+    moved = own - centre
+    middles = (moved[:, None, :, :] + moved[:, :, None, :]) / 2
+    sizes = (moved.abs()[:, None, :, :] + moved.abs()[:, :, None, :]) / 2  # parts may cancel, errors do not
+    slack = widen * (normals.abs() * sizes).sum(-1) + torch.finfo(low.dtype).tiny
+    reach = slack - (normals * middles).sum(-1)
     for i in range(low.shape[1]):
         normal = normals[..., i]
         side = torch.where(normal > 0, high[:, i, None, None], low[:, i, None, None])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.circuits.logspace import log_sum
 from voronoi_circuits.circuits.questions import OPEN, Gates, Question
-from voronoi_circuits.circuits.rounding import UNIT, widen
+from voronoi_circuits.circuits.rounding import widen
 from voronoi_circuits.circuits.sampling import Draws, categorical, draw
 
 
@@ -61,8 +61,7 @@ class Experts(nn.Module):
             return values[0]
         log_weights = self.log_weights(values.dtype).unsqueeze(1)
         out = log_sum(values + log_weights, 0)
-        slack = 2 * outward * UNIT * log_weights.abs().max()
-        return widen(out, values.detach().amax(0), self.count, outward) + slack
+        return widen(out, [values.detach().amax(0)], self.count, outward)
 
     def draw(
         self,

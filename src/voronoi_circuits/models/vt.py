@@ -12,7 +12,7 @@ from torch import Tensor
 
 from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.circuits.questions import OPEN, Gates, Question, ValueGate
-from voronoi_circuits.circuits.rounding import UNIT, finite
+from voronoi_circuits.circuits.rounding import widen
 from voronoi_circuits.models.base import Exactness, Interval, Kind, NotExactError
 from voronoi_circuits.models.exact import MixtureModel
 from voronoi_circuits.models.experts import ExpertDraws, Experts
@@ -98,10 +98,7 @@ class VTModel(GatedModel):
         own = values.reshape(-1)[tiles.places]
         weight = self.experts.log_weights(x.dtype)[cells]
         out = own + weight
-        if outward == 0:
-            return out
-        units = 2 * self.experts.count + 8 + 4 * finite(own).abs() + 4 * weight.abs()
-        return out + outward * UNIT * units
+        return widen(out, [own], self.experts.count, outward)
 
     def soft_log(self, x: Tensor, alpha: Tensor | float) -> Tensor:
         """log f(x; α) = log Σ_k w_k(x; α) π_k p_k(x), Definition "Soft Voronoi Gate"."""

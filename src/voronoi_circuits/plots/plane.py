@@ -55,7 +55,7 @@ def side_by_side(panels: Sequence[tuple[str, Model, Tensor]], path: str | Path) 
 
 def _side_by_side(panels: Sequence[tuple[str, Model, Tensor]]) -> Figure:
     lines = max(title.count("\n") for title, _, _ in panels)
-    figure = Figure(figsize=(0.6 + 3.3 * len(panels), 4.0 + 0.2 * lines), layout=spaced())
+    figure = Figure(figsize=(0.6 + 3.3 * len(panels), 3.9 + 0.2 * lines), layout=spaced())
     frames = [frame(rows) for _, _, rows in panels]
     densities = [log_density(model, *sides) for (_, model, _), sides in zip(panels, frames, strict=True)]
     top = max(float(values.max()) for values in densities)

@@ -1,4 +1,4 @@
-"""Learning: specifications of a learner, schedules, the loop, what it selects by and what it leaves behind."""
+"""Learning: the learner's parameters, schedules, the loop, what it selects by and what it leaves behind."""
 
 from voronoi_circuits.training.adam import Adam
 from voronoi_circuits.training.diagnosis import TrainingError

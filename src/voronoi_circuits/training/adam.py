@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -19,7 +19,7 @@ from voronoi_circuits.circuits.region_graph import valid_name
 from voronoi_circuits.models.base import Kind, Model
 from voronoi_circuits.models.exact import ExactModel
 from voronoi_circuits.training.cells import cells_of
-from voronoi_circuits.training.loop import Fitted, Training
+from voronoi_circuits.training.loop import Batch, Fitted, Training
 from voronoi_circuits.training.progress import Progress
 from voronoi_circuits.training.schedules import phases
 from voronoi_circuits.training.selection import Certifier, boxes, validate
@@ -33,12 +33,12 @@ class Adam(BaseEstimator):
         batch_size: rows of the largest minibatch; the rows are cut into equal ones.
         learning_rate: Adam's step.
         routing: "soft" gates while learning, or "hard" ones from the start: one expert a row.
-        anneal: the inverse temperature of the first and the last soft epoch, linear in between, (1, 50) in the paper;
-            "auto": both divided by the median margin of the rows at the start.
-        cells: "learned" by gradient where gates are soft, "fixed" where they start, or "reestimated" by one step of
-            Lloyd's algorithm before each epoch (hard routing).
-        objective: "likelihood" maximises log f, whose gates are hard at the end; "normalized" trains the last fifth of the
-            epochs on the exact log f − log Z with hard gates.
+        anneal: inverse temperature of the first and the last soft epoch, linear in between, (1, 50) in the
+            paper; "auto": both divided by the median margin of the rows at the start.
+        cells: "learned" by gradient where gates are soft, "fixed" where they start, or "reestimated" by one
+            step of Lloyd's algorithm before each epoch (hard routing).
+        objective: "likelihood" maximises log f; "normalized" trains the last fifth of the epochs on the exact
+            log f − log Z, with hard gates.
         patience: stop after so many epochs without a better validation score.
 
     >>> from voronoi_circuits.specs import Circuit
@@ -78,16 +78,10 @@ class Adam(BaseEstimator):
         valid_name("routing", self.routing, ("soft", "hard"))
         valid_name("cells", self.cells, ("learned", "fixed", "reestimated"))
         valid_name("objective", self.objective, ("likelihood", "normalized"))
-        if isinstance(self.anneal, str):
-            valid_name("anneal", self.anneal, ("auto",))
-        elif not isinstance(self.anneal, Sequence) or len(self.anneal) != 2:
-            raise ValueError(f'anneal must be "auto" or two numbers such as (1, 50), not {self.anneal!r}')
-        else:
-            for end in self.anneal:
-                _positive("anneal", end)
+        _annealing(self.anneal)
         if self.cells == "reestimated" and self.routing == "soft":
             raise ValueError(
-                "cells='reestimated' moves centroids by the rows that their cells own, which needs routing='hard'; "
+                "cells='reestimated' moves centroids to the rows of their cells and needs routing='hard'; "
                 "soft gates learn centroids by gradient: cells='learned'"
             )
         if self.patience is not None:
@@ -106,9 +100,10 @@ class Adam(BaseEstimator):
     ) -> Fitted:
         """Trains the model in place on rows (B, D) with row weights (B,); gates are hard at the end.
 
-        With ``X_val`` the model ends at its best epoch: by the mean of log p where the model is exact, by its certified lower bound
-        otherwise, with a cheap ``certificate`` each epoch (boxes, unless another is given). Without, at its last. Ctrl-C ends training
-        and keeps the best epoch so far. The same generator state gives the same parameters.
+        With ``X_val`` the model ends at its best epoch: by the mean of log p where the model is exact,
+        otherwise by its certified lower bound, with a cheap ``certificate`` each epoch (boxes, unless another
+        is given). Without, it ends at its last epoch. Ctrl-C ends training and keeps the best epoch so far.
+        The same generator state gives the same parameters.
         """
         self.check()
         self._check_model(model)
@@ -127,15 +122,17 @@ class Adam(BaseEstimator):
             learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
             training = Training(
                 model,
-                x,
-                mass,
+                Batch(x, mass, None),
+                plan,
                 torch.optim.Adam(learned, lr=self.learning_rate, fused=True),
                 batch_size=self.batch_size,
-                reestimate=self.cells == "reestimated",
                 generator=generator,
+                reestimate=self.cells == "reestimated",
+                validate=score,
+                patience=self.patience,
                 progress=progress,
             )
-            return training.run(plan, score, self.patience)
+            return training.run()
 
     def _check_model(self, model: Model) -> None:
         if model.exactness.kind is Kind.SAMPLED:
@@ -150,7 +147,7 @@ class Adam(BaseEstimator):
 
 
 @contextmanager
-def _frozen(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+def _frozen(parameters: Sequence[nn.Parameter]) -> Generator[None]:
     """Keeps gradients from parameters while the context lasts."""
     before = [parameter.requires_grad for parameter in parameters]
     try:
@@ -193,11 +190,21 @@ def _finite(name: str, model: Model, x: Tensor) -> Tensor:
     return rows
 
 
+def _annealing(anneal: object) -> None:
+    if isinstance(anneal, str):
+        valid_name("anneal", anneal, ("auto",))
+    elif not isinstance(anneal, tuple | list) or len(anneal) != 2:
+        raise ValueError(f'anneal must be "auto" or two numbers such as (1, 50), not {anneal!r}')
+    else:
+        _positive("anneal", anneal[0])
+        _positive("anneal", anneal[1])
+
+
 def _whole(name: str, value: object) -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
 def _positive(name: str, value: object) -> None:
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < float(value) < math.inf:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
         raise ValueError(f"{name} must be a positive, finite number, not {value!r}")

@@ -1,4 +1,4 @@
-"""What training does to the cells of a model: measures their margins, moves their centroids, counts those in use.
+"""What training does with cells: measures their margins, moves their centroids, counts those in use.
 
 # B rows, D variables, K cells, d variables of a gate
 """
@@ -18,7 +18,7 @@ from voronoi_circuits.models.vt import VTModel
 
 
 class Cells(NamedTuple):
-    """The cells of one gated region: where their centroids are kept, their points (K, d), their variables (d)."""
+    """Cells of one gated region: where their centroids are kept, their points (K, d), their variables."""
 
     centroids: nn.Parameter
     points: Tensor
@@ -41,9 +41,9 @@ def cells_of(model: Model) -> list[Cells]:
 
 
 def median_margin(model: Model, x: Tensor) -> float | None:
-    """The median over rows and gates of γ(u) = min_{j ≠ k*} ‖u − c_j‖² − ‖u − c_k*‖², where it is positive and finite.
+    """The median over rows and gates of γ(u) = min_{j ≠ k*} ‖u − c_j‖² − ‖u − c_k*‖².
 
-    None where there is no such margin: no gates, or gates of one cell.
+    Margins of 0 and of gates of one cell are left out; None where nothing is left.
     """
     margins = [facet_margin(x[:, cells.variables], cells.points) for cells in cells_of(model)]
     found = torch.cat([x.new_empty(0, dtype=torch.float64), *margins])

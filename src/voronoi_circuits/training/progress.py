@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from rich.console import Console
 
 @dataclass(frozen=True)
 class Progress:
-    """One message: ``done`` of ``epochs`` epochs, the mean loss so far in this one, the last validation score.
+    """``done`` of ``epochs`` epochs, the mean loss so far in this one, the last validation score.
 
     >>> Progress(epochs=4, done=1.5, loss=2.0, validation=None, seconds=3.0).remaining
     5.0
@@ -36,7 +37,7 @@ class Progress:
 @contextmanager
 def progress_bar(
     title: str = "training", console: Console | None = None
-) -> Iterator[Callable[[Progress], None]]:
+) -> Generator[Callable[[Progress], None]]:
     """A bar on standard error with loss, validation and time left; gives what ``fit`` takes as ``progress``.
 
     >>> import io
@@ -53,11 +54,12 @@ def progress_bar(
         task = bar.add_task(title, total=1.0, figures="", left="")
 
         def show(now: Progress) -> None:
+            epoch = f"epoch {math.ceil(now.done)}/{now.epochs}"
             validation = "" if now.validation is None else f"  validation {now.validation:.3f}"
             bar.update(
                 task,
                 completed=now.done / now.epochs,
-                figures=f"epoch {min(int(now.done) + 1, now.epochs)}/{now.epochs}  loss {now.loss:.3f}{validation}",
+                figures=f"{epoch}  loss {now.loss:.3f}{validation}",
                 left=f"{_clock(now.remaining)} left",
             )
 

@@ -25,8 +25,13 @@ class Phase(NamedTuple):
 
     @property
     def hard(self) -> bool:
-        """Whether gates are hard."""
+        """Whether there are gates and they are hard."""
         return self.alpha == math.inf
+
+    @property
+    def soft(self) -> bool:
+        """Whether there are gates and they are soft."""
+        return self.alpha < math.inf
 
 
 def phases(
@@ -38,7 +43,7 @@ def phases(
     anneal: str | Sequence[float],
     objective: str,
 ) -> list[Phase]:
-    """The epochs: α from one end of ``anneal`` to the other, or hard; the last fifth normalised where the objective is."""
+    """The epochs: α along ``anneal``, or hard; the last fifth normalised where the objective is."""
     last = max(1, epochs // 5) if objective == "normalized" else 0
     if not cells_of(model):
         alphas, end = [math.nan] * (epochs - last), math.nan
@@ -63,8 +68,8 @@ def linear(start: float, end: float, epochs: int) -> list[float]:
 def annealing(model: Model, x: Tensor, anneal: str | Sequence[float]) -> tuple[float, float]:
     """Both ends of the schedule: as given, or for "auto" 1/m and 50/m with m the median margin of the rows.
 
-    Squared distances grow with the dimension and the scale of the data; margins are measured in them, so the gates
-    of every dataset begin as soft and end as hard.
+    Squared distances grow with the dimension and the scale of the data, and so do margins: measured in them,
+    the gates of every dataset begin equally soft and end equally hard.
     """
     if not isinstance(anneal, str):
         start, end = anneal

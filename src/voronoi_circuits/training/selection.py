@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from voronoi_circuits.certificates import certify
+from voronoi_circuits.certificates import Certificate, Status, certify
 from voronoi_circuits.models.base import Interval, Model
 from voronoi_circuits.models.exact import ExactModel
 from voronoi_circuits.training.schedules import Phase
@@ -21,7 +21,7 @@ _ROWS = 8192  # evaluated at once
 
 
 class Scores(NamedTuple):
-    """Means over the validation rows: log f with soft and hard gates, bounds of the log-likelihood; bounds of log Z."""
+    """Means over rows of log f with soft and hard gates and of bounds of log p; bounds of log Z."""
 
     soft: float
     hard: float
@@ -40,8 +40,8 @@ def boxes(model: Model) -> Interval:
 def validate(model: Model, x: Tensor, phase: Phase, certifier: Certifier) -> Scores:
     """Scores of the model as it is, with hard gates.
 
-    An exact model's score is its mean log p, computed in the dtype of the rows. For the others it is the certified lower
-    bound, the mean of log f − log Z⁺ in float64; boxes decide it, never seconds.
+    ``lower`` chooses the epoch. An exact model's is the mean of log p, in the dtype of the rows; that of the
+    others is proven, log f − log Z⁺ in float64, and limited by boxes, never by seconds.
     """
     if isinstance(model, ExactModel):
         hard = _mean(model.log_unnormalized, x)
@@ -50,13 +50,13 @@ def validate(model: Model, x: Tensor, phase: Phase, certifier: Certifier) -> Sco
         low = high = log_z
     else:
         certificate = certifier(model)
+        if isinstance(certificate, Certificate) and certificate.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         low, high = certificate.lower, min(certificate.upper, 0.0)
         both = _mean(lambda rows: torch.stack(model.log_prob_bounds(rows, certificate), -1), x.double())
         lower, upper = both.tolist()
         hard = lower + high
-    soft = (
-        hard if not phase.alpha < float("inf") else _mean(lambda rows: model.soft_log(rows, phase.alpha), x)
-    )
+    soft = _mean(lambda rows: model.soft_log(rows, phase.alpha), x) if phase.soft else hard
     return Scores(float(soft), float(hard), float(lower), float(upper), low, high)
 
 

@@ -48,7 +48,7 @@ def test_the_issues_interval() -> None:
     assert round(mass(20.0, 21.0), 3) == -203.917
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(
     near=st.floats(-40, 40),
     width=st.floats(-13, 2).map(lambda e: 10.0**e),

@@ -1,0 +1,1 @@
+"""The paper's experiments: configurations in TOML, one results file each, figures rebuilt from results alone."""
