@@ -1,1 +1,1 @@
-"""The paper's experiments: configurations in TOML, one results file each, figures rebuilt from results alone."""
+"""The paper's experiments: configurations in TOML, one results file each, figures from results alone."""

@@ -13,17 +13,19 @@ from voronoi_circuits.specs import HFV, VT, Circuit, Mixture, Specification
 
 Settings = dict[str, Any]
 HERE = Path(__file__).parent
-OWN = {"title", "look", "ours", "kind", "learner", "dimensions"}
+SHOWN = ("title", "look", "ours", "figure", "peer")
+NOT_SPEC = {*SHOWN, "kind", "learner", "dimensions"}
 
 
 class Run(NamedTuple):
-    """One model on one set from one seed; ``settings`` is all that decides its result."""
+    """One model on one set from one seed: ``settings`` decides its result, ``shown`` how it is drawn."""
 
     name: str
     structure: str
     model: str
     seed: int
     settings: Settings
+    shown: Settings
 
     @property
     def key(self) -> str:
@@ -32,8 +34,8 @@ class Run(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """What a finished run is known by: name and settings."""
-        return json.dumps([*self], sort_keys=True)
+        """What a finished run is known by."""
+        return json.dumps([*self._replace(shown={})], sort_keys=True)
 
 
 def read(path: Path = HERE / "synthetic.toml", *, quick: bool = False) -> Settings:
@@ -64,16 +66,20 @@ def chosen(value: Any, dimension: int, structure: str) -> Any:
 
 
 def grid(configuration: Settings, seeds: int) -> list[Run]:
-    """Every run, all seeds of the first model first; the cheap sets come before the dear ones."""
+    """Every run of the configuration."""
     seeds = min(seeds, configuration.get("seeds", seeds))
     runs: list[Run] = []
     for name in map(known_name, configuration["sets"]):
         dimension = len(load(name, n=(1, 1, 1)).columns)
         for structure in configuration["structures"]:
-            for model, entry in configuration["models"].items():
+            for place, (model, entry) in enumerate(configuration["models"].items()):
                 if dimension in entry.get("dimensions", [dimension]):
                     settings = run_settings(configuration, entry, name, dimension, structure)
-                    runs += [Run(name, structure, model, seed, settings) for seed in range(seeds)]
+                    shown = {
+                        field: chosen(entry[field], dimension, structure) for field in SHOWN if field in entry
+                    }
+                    shown |= {"place": place, "structure": configuration["structure_titles"][structure]}
+                    runs += [Run(name, structure, model, seed, settings, shown) for seed in range(seeds)]
     return runs
 
 
@@ -81,7 +87,7 @@ def run_settings(
     configuration: Settings, entry: Settings, name: str, dimension: int, structure: str
 ) -> Settings:
     """All settings of a run but its seed, spelled out."""
-    spec = {key: chosen(value, dimension, structure) for key, value in entry.items() if key not in OWN}
+    spec = {key: chosen(value, dimension, structure) for key, value in entry.items() if key not in NOT_SPEC}
     learner = {**configuration["learner"], **entry.get("learner", {})}
     return {
         "data": {"seed": configuration["data_seed"], "rows": configuration["rows"]},

@@ -26,7 +26,9 @@ def read(path: Path) -> list[Record]:
         try:
             records.append(json.loads(line))
         except json.JSONDecodeError as damage:
-            raise ValueError(f"{path}, line {number}, is no JSON: remove the line to repeat its run") from damage
+            raise ValueError(
+                f"{path}, line {number}, is no JSON: remove the line to repeat its run"
+            ) from damage
     return records
 
 
@@ -53,5 +55,5 @@ def finished(records: Iterable[Record]) -> set[str]:
 
 
 def latest(records: Iterable[Record]) -> list[Record]:
-    """The last record of each set, structure, model and seed: what an edited configuration has replaced is left out."""
+    """The last record of each key: what an edited configuration has replaced is left out."""
     return list({run_of(record).key: record for record in records}.values())

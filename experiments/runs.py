@@ -38,6 +38,7 @@ def execute(run: Run, folder: Path) -> dict[str, Any]:
     scores = score(model, test.double(), run.settings["certificates"])
     record = {
         **run._asdict(),
+        "columns": model.n_variables,
         "parameters": model.n_parameters,
         "best_epoch": fitted.best_epoch,
         "scores": scores,
@@ -66,7 +67,7 @@ def start_of(run: Run, train: Tensor) -> tuple[Model, torch.Generator]:
 
 
 def epoch_certificate(run: Run) -> Any:
-    """What bounds log Z after each epoch: by boxes alone, never by seconds, so that one seed gives one result."""
+    """What bounds log Z after each epoch: boxes limit it, never seconds, so one seed gives one result."""
     settings = {"budget": None, **run.settings["certificates"].get("epoch", {})}
     return lambda model: certify(model, **settings)
 

@@ -25,6 +25,16 @@ def log(x: Any) -> Any:
         return np.log(x)
 
 
+def log_mass(twin: Any, low: float, high: float) -> float:
+    """log P(low <= X <= high), of a normal by its logarithms in the nearer tail."""
+    if low > high:
+        return -np.inf
+    if getattr(getattr(twin, "dist", None), "name", "") != "norm":
+        return log(mass(twin, low, high))
+    far, near = (twin.logcdf(low), twin.logcdf(high)) if low < twin.mean() else (twin.logsf(high), twin.logsf(low))
+    return near + log(-np.expm1(far - near))
+
+
 def log_sum(terms: Sequence[Array]) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         return special.logsumexp(np.stack(list(terms)), axis=0)
@@ -59,17 +69,17 @@ def _leaf(circuit, index, expert, x, low, high, support) -> Array:
     leaf, position = circuit.leaf(index)
     variable, rows = region.scope[0], len(x)
     out = np.empty((region.units, rows))
+    points = x[:, variable]
+    missing = np.isnan(points)
     for unit in range(region.units):
         twin = TWINS[region.leaf](leaf, (expert, position, unit))
         left, right = (-np.inf, np.inf) if support is None else (support[0][unit], support[1][unit])
-        for row in range(rows):
-            point = x[row, variable]
-            if np.isnan(point):
-                a = left if low is None else max(left, low[row, variable])
-                b = right if high is None else min(right, high[row, variable])
-                out[unit, row] = log(mass(twin, a, b)) if a <= b else -np.inf
-            else:
-                out[unit, row] = log_density(twin, point) if left < point <= right else -np.inf
+        inside = (points > left) & (points <= right)
+        out[unit] = np.where(inside, log_density(twin, np.where(missing, 0.0, points)), -np.inf)
+        for row in np.flatnonzero(missing):
+            a = left if low is None else max(left, low[row, variable])
+            b = right if high is None else min(right, high[row, variable])
+            out[unit, row] = log_mass(twin, a, b)
     return out
 
 

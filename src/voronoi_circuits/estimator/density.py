@@ -91,7 +91,7 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # scikit-learn takes whatever has an attribute ``transform`` for a transformer; this parameter is no attribute.
+    # scikit-learn takes whatever has an attribute ``transform`` for a transformer: the parameter is none.
 
     @property
     def transform(self) -> str:
@@ -164,7 +164,8 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
 
         ``box`` is {column: (low, high)}, ``given`` {column: value}; columns go by name or position.
         """
-        return probability(self.model_, self._fitted_columns(), box, given)
+        columns = self._fitted_columns()
+        return probability(self.model_, columns, box, given)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The cell (for a mixture: the most probable component) of each complete row."""
@@ -172,7 +173,8 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The probability of each cell or component, (B, K); hard gates leave no doubt."""
-        return in_batches(self.model_.responsibilities, self._read(X)).numpy()
+        z = self._read(X)
+        return in_batches(self.model_.responsibilities, z).numpy()
 
     def bic(self, X: Any) -> float:
         """-2 log-likelihood + parameters · log rows; of a certified model an upper bound."""

@@ -92,6 +92,8 @@ def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> 
     values, weights = rows.values, checked_weights(sample_weight, len(rows.values))
     if weights is not None:
         values, weights = values[weights > 0], weights[weights > 0]
+    if len(values) < 2:
+        raise ValueError("X has 1 sample of weight above zero (n_samples=1); give at least 2 rows")
     columns = Columns(rows.columns, rows.kind, StandardTransform.fit(values, weights))
     train = Weighted(columns.forward(values), None if weights is None else torch.from_numpy(weights))
     if X_val is not None:
@@ -122,11 +124,11 @@ def checked_numbers(settings: Mapping[str, Any]) -> tuple[float, float | None]:
     valid_name("transform", settings["transform"], ("standard",))
     valid_name("device", settings["device"], ("auto", "cpu"))
     fraction, budget = settings["validation_fraction"], settings["certify_budget"]
-    if not (isinstance(fraction, numbers.Real) and 0 <= fraction < 1):
+    if not (isinstance(fraction, numbers.Real) and 0 <= float(fraction) < 1):
         raise ValueError(
             f"validation_fraction must be at least 0 and below 1, not {fraction!r}; 0 holds no rows out"
         )
-    if budget is not None and not (isinstance(budget, numbers.Real) and budget > 0):
+    if budget is not None and not (isinstance(budget, numbers.Real) and float(budget) > 0):
         raise ValueError(f"certify_budget must be a positive number of seconds or None, not {budget!r}")
     return float(fraction), None if budget is None else float(budget)
 
@@ -138,6 +140,6 @@ def checked_weights(sample_weight: Any, n: int) -> FloatArray | None:
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
         raise ValueError(f"sample_weight has shape {weights.shape}; give one number for each of the {n} rows")
-    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise ValueError("sample_weight must be finite, not negative, and above 0 for some row")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must be finite and not negative, and not zero in every row")
     return weights

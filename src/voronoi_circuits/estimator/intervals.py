@@ -45,7 +45,7 @@ def conditional(model: Model, z: Tensor, columns: Columns, given: Sequence[Colum
         if bool((absent := torch.isnan(z[:, column])).any()):
             row = int(absent.nonzero()[0])
             raise ValueError(
-                f"given: column {columns.label(column)} is NaN in row {row}; give its value, or leave the column out"
+                f"given: column {columns.label(column)} is NaN in row {row}; give a value, or leave it out"
             )
     asked = z.clone()
     asked[:, evidence] = torch.nan

@@ -25,7 +25,7 @@ _JITTER = 0.1
 class _LogDensity(Function):
     """-z²/2 - log s - ½ log 2π, z = (x - m)/s, in three elementwise operations.
 
-    Forward and back it runs 1.3 (5 units) to 4 times (40 units) faster than the same in plain autograd.
+    Forward and back it takes 0.8 (5 units) to 0.5 (40 units) of the time of plain autograd.
     """
 
     @staticmethod
