@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from scipy import special
 
-from tests.circuits.leaves.families import bins, codes, log_density, mass, normal
+from tests.circuits.leaves.families import bins, codes, mass, normal
+from tests.circuits.leaves.families import log_density as log_density_of
 from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.models.hfv import HFVModel
 from voronoi_circuits.models.vt import VTModel
@@ -25,11 +26,20 @@ def log(x: Any) -> Any:
         return np.log(x)
 
 
+def is_normal(twin: Any) -> bool:
+    return getattr(getattr(twin, "dist", None), "name", "") == "norm"
+
+
+def log_density(twin: Any, x: Array) -> Array:
+    """log p(x), of a normal by its own logarithm: the density itself underflows."""
+    return twin.logpdf(x) if is_normal(twin) else log_density_of(twin, x)
+
+
 def log_mass(twin: Any, low: float, high: float) -> float:
     """log P(low <= X <= high), of a normal by its logarithms in the nearer tail."""
     if low > high:
         return -np.inf
-    if getattr(getattr(twin, "dist", None), "name", "") != "norm":
+    if not is_normal(twin):
         return log(mass(twin, low, high))
     far, near = (twin.logcdf(low), twin.logcdf(high)) if low < twin.mean() else (twin.logsf(high), twin.logsf(low))
     return near + log(-np.expm1(far - near))

@@ -58,7 +58,9 @@ def test_a_vt_model_shows_borders_boxes_within_cells_and_centroids():
         assert gate.tessellation.nearest(corners).tolist() == [cell] * 4
     (borders,) = (found for found in axes.collections if isinstance(found, LineCollection))
     middles = np.array([segment.mean(0) for segment in borders.get_segments()])
-    gaps = np.sort(np.linalg.norm(middles[:, None] - gate.tessellation.centroids.detach().numpy(), axis=-1), 1)
+    gaps = np.sort(
+        np.linalg.norm(middles[:, None] - gate.tessellation.centroids.detach().numpy(), axis=-1), 1
+    )
     assert np.abs(gaps[:, 1] - gaps[:, 0]).max() < 1e-3
 
 
@@ -79,21 +81,18 @@ def test_an_hfv_model_shows_the_edges_of_its_intervals():
     assert bool((cells[:, 0] != cells[:, 1]).all())
 
 
-def test_the_density_of_a_grid_is_the_right_way_up():
-    model = built(Circuit(units=1))
-    low, high = np.array([-3.0, -1.0]), np.array([5.0, 2.0])
-    values = plane.log_density(model, low, high, side=40)
-    leaves = model.experts.circuit
-    means = [float(leaves.leaf(region)[0].mean().flatten()[leaves.leaf(region)[1]]) for region in (0, 1)]
-    scopes = [leaves.graph.regions[region].scope[0] for region in (0, 1)]
-    centre = [mean for _, mean in sorted(zip(scopes, means, strict=True))]
-    row, column = np.unravel_index(values.argmax(), values.shape)
-    found = low + (high - low) * (np.array([column, row]) + 0.5) / 40
-    assert np.abs(found - centre).max() <= ((high - low) / 40).max()
-    cell = np.prod((high - low) / 40)
-    assert np.exp(values).sum() * cell == pytest.approx(
-        float(model.probability({0: (-3.0, 5.0), 1: (-1.0, 2.0)})), abs=2e-3
-    )
+@pytest.mark.parametrize("spec", [Circuit(units=2), HFV(Circuit(units=2), cells=2)])
+def test_the_density_of_a_grid_is_the_right_way_up_and_normalised(spec):
+    model = built(spec)
+    low, high = np.array([-9.0, -1.0]), np.array([8.0, 2.0])
+    values = plane.log_density(model, low, high, side=60)
+    for row, column in ((0, 0), (10, 55), (59, 20)):
+        point = low + (high - low) * (np.array([column, row]) + 0.5) / 60
+        with torch.no_grad():
+            assert values[row, column] == float(model.log_prob(torch.from_numpy(point)[None]))
+    with torch.no_grad():
+        mass = float(model.probability({0: (-9.0, 8.0), 1: (-1.0, 2.0)}))
+    assert np.exp(values).sum() * np.prod((high - low) / 60) == pytest.approx(mass, abs=1e-2)
 
 
 def test_panels_share_one_scale_and_say_what_they_show(tmp_path):

@@ -37,6 +37,12 @@ def test_cells_are_the_voronoi_cells_of_one_variable(case: tuple[Tensor, Tensor]
     assert ((low < values) & (values <= high)).all()
 
 
+def test_cells_are_decided_in_float64() -> None:
+    cells = IntervalPartition(torch.tensor([[0.0, 2.0]]))
+    values = torch.tensor([[1.0], [1.0 + 1e-12], [1.0 - 1e-12]], dtype=torch.float64)
+    assert cells.nearest(values).tolist() == [[0], [1], [0]]
+
+
 def test_each_variable_has_its_own_cells() -> None:
     g = exact.generator(0)
     cells, x = IntervalPartition(torch.randn(3, 5, generator=g)), torch.randn(200, 3, generator=g)

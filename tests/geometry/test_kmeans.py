@@ -65,9 +65,22 @@ def test_constant_columns_still_give_distinct_centroids(value: float) -> None:
 
 def test_rows_a_rounding_apart_still_give_distinct_centroids() -> None:
     points = torch.tensor([[1e8], [1e8 + 8.0]])
-    assert_distinct(kmeans(points, 100, generator=exact.generator(7)), 100)
+    assert_distinct(kmeans(points, 2000, generator=exact.generator(7)), 2000)
     points = 1e6 + torch.arange(20.0)[:, None].repeat(30, 1) / 16
     assert_distinct(kmeans(points, 19, generator=exact.generator(8)), 19)
+
+
+def test_an_outlier_that_hides_the_differences_of_the_others() -> None:
+    """Centred on their mean all rows but one are equal to scikit-learn."""
+    points = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0], [1e20]])
+    centroids = kmeans(points, 5, generator=exact.generator(12))
+    assert_distinct(centroids, 5)
+    assert Tessellation(centroids).unreached(points) == []
+
+
+def test_more_cells_than_rows_to_own_them_ends() -> None:
+    points = torch.tensor([[1.0], [2.0]])
+    assert set(reseed(points, torch.full((4, 1), 9.0)).flatten().tolist()) >= {1.0, 2.0}
 
 
 def test_empty_cells_are_reseeded() -> None:

@@ -135,6 +135,13 @@ def test_margin_is_the_gap_to_the_second_nearest(offset: float) -> None:
     torch.testing.assert_close(Tessellation(centroids).margin(u), expected, rtol=1e-11, atol=1e-13)
 
 
+def test_margin_of_far_rows_does_not_cancel() -> None:
+    cells, u = random_cells(24, 6, 3), rows(25, 100, 3, 1e12)
+    truth = [sorted(row)[1] - min(row) for row in exact.squared_distances(u, cells.centroids.detach())]
+    expected = torch.tensor([float(t) for t in truth], dtype=torch.float64)
+    torch.testing.assert_close(cells.margin(u), expected, rtol=1e-9, atol=0)
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_soft_gate_is_the_softmax_of_minus_alpha_times_squared_distance(offset: float) -> None:
     centroids = random_cells(13, 5, 3).centroids.detach() + offset

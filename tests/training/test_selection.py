@@ -13,7 +13,7 @@ from voronoi_circuits.training.schedules import Phase
 from voronoi_circuits.training.selection import Best, boxes, validate
 
 
-def grid_mass(log_f, side: float = 6.0, n: int = 1201) -> float:
+def grid_mass(log_f, side: float = 6.0, n: int = 801) -> float:
     """∫ exp(log f) over a square by the midpoint rule."""
     edges = torch.linspace(-side, side, n, dtype=torch.float64)
     middle = (edges[1:] + edges[:-1]) / 2

@@ -148,8 +148,18 @@ class Partition:
         return sides[0], sides[1]
 
     def gaps(self, weight: Tensor) -> Tensor:
-        """What each open box adds to the gap, (N,), given the weight (R, M) of every unit in its row."""
-        return ((self.open.upper - self.open.lower) * weight[self.open.row]).sum(1)
+        """What each open box adds to the gap, (N,), given the weight (R, M) of every unit in its row.
+
+        A box that has no side to split, a point in the gates' variables, adds nothing.
+        """
+        gap = ((self.open.upper - self.open.lower) * weight[self.open.row]).sum(1)
+        return torch.where(self._free(self.open).any(1), gap, 0.0)
+
+    def _free(self, boxes: Boxes) -> Tensor:
+        """The sides (N, D) that may be split: those of positive length in a variable that a gate reads."""
+        read = torch.zeros(boxes.low.shape[1], dtype=torch.bool)
+        read[self.site.variables] = True
+        return read & (boxes.low < boxes.high)
 
     def split(self, chosen: Tensor, weight: Tensor) -> None:
         """Bisects the chosen open boxes along the longest side of the expert that adds most to the gap, in its deviations."""
@@ -158,9 +168,7 @@ class Partition:
         mean, deviation = self.mean[owner], self.deviation[owner]
         a, b = (boxes.low - mean) / deviation, (boxes.high - mean) / deviation
         length = b.clamp(max=_REACH) - a.clamp(min=-_REACH)
-        free = torch.zeros(len(mean[0]), dtype=torch.bool)
-        free[self.site.variables] = True
-        length = torch.where(free & (boxes.low < boxes.high), length, -torch.inf)
+        length = torch.where(self._free(boxes), length, -torch.inf)
         side = length.argmax(1, keepdim=True)
         where = _cut(*(part.gather(1, side) for part in (boxes.low, boxes.high, mean, deviation, a, b)))
         left, right = boxes.high.scatter(1, side, where), boxes.low.scatter(1, side, where)

@@ -17,7 +17,7 @@ def chosen_model(model: object, n: int) -> Specification:
     """The specification itself, or the one that a name stands for; None is "vt".
 
     By name it takes min(10, n // 20) cells, at least one. A lone circuit has 40 units, experts of cells have
-    16 each, and every cell of an HFV factor 4.
+    16 each, and every cell of an HFV factor has 4.
 
     >>> chosen_model("vt", 100)
     VT(cells=5, expert=Circuit(units=16))
@@ -34,7 +34,7 @@ def chosen_model(model: object, n: int) -> Specification:
         case "mixture":
             return Mixture(Circuit(units=16), components=cells)
         case "hfv":
-            return HFV(Circuit(units=16), cells=cells, units_per_cell=4)
+            return HFV(Circuit(units=4), cells=cells, units_per_cell=4)
         case _:
             return VT(Circuit(units=16), cells=cells)
 

@@ -53,7 +53,7 @@ def kmeans_intervals(points: Tensor, k: int, *, generator: torch.Generator, iter
 
 
 def reseed(points: Tensor, centroids: Tensor) -> Tensor:
-    """Move each empty cell to the row farthest from its centroid, until none is empty (k <= distinct rows).
+    """Move each empty cell to the row farthest from its centroid, until none is empty or every row is one.
 
     Every move lowers the sum of squared distances, so it ends.
 
@@ -64,9 +64,9 @@ def reseed(points: Tensor, centroids: Tensor) -> Tensor:
     while True:
         cell = nearest_cell(points, centroids)
         empty = (torch.bincount(cell, minlength=len(centroids)) == 0).nonzero()
-        if not len(empty):
-            return centroids
         distance = (points.double() - centroids[cell].double()).square().sum(-1)
+        if not len(empty) or not distance.any():
+            return centroids
         centroids[empty[0, 0]] = points[distance.argmax()]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from voronoi_circuits.circuits.leaves.categorical import Parts
 from voronoi_circuits.circuits.leaves.gaussian import Gaussian
 from voronoi_circuits.models.base import Model
 
@@ -36,7 +37,7 @@ def likely_cause(model: Model, x: Tensor, values: Tensor, learning_rate: float) 
             f"lower learning_rate={learning_rate:g}, and look for rows far from all others"
         )
     impossible = torch.nonzero(values.detach() == -torch.inf).flatten()
-    if len(impossible):
+    if len(impossible) and any(isinstance(module, Parts) for module in model.modules()):
         row = [round(value, 4) for value in x[impossible[0]].tolist()]
         return (
             f"the row {row} has density 0 under every expert: histogram and categorical leaves reach no "

@@ -1,0 +1,37 @@
+"""The paper's tables and figures, from a checkout."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from voronoi_circuits.circuits.region_graph import valid_name
+
+
+def reproduce(
+    what: Annotated[str, typer.Argument(help="synthetic", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder of results and figures.", show_default=False)],
+    quick: Annotated[bool, typer.Option("--quick", help="A small part of it, in minutes.")] = False,
+    seeds: Annotated[int, typer.Option(help="Runs of each model on each set.")] = 3,
+) -> None:
+    r"""Run the paper's experiments and draw their figures; what is finished is kept, so a killed run goes on.
+
+    \b
+    voronoi-circuits reproduce synthetic --out results --quick
+    voronoi-circuits reproduce synthetic --out results --seeds 3
+    """
+    valid_name("experiment", what, ("synthetic",))
+    here = Path.cwd()
+    if (here / "experiments" / f"{what}.py").is_file():
+        sys.path.insert(0, str(here))
+    try:
+        experiment = import_module(f"experiments.{what}")
+    except ModuleNotFoundError as error:
+        if error.name not in ("experiments", f"experiments.{what}"):
+            raise
+        raise ValueError("the experiments are not installed: run this in a checkout of the project") from None
+    experiment.main(out, quick=quick, seeds=seeds)
