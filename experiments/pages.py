@@ -114,9 +114,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]])
 
 
-def shown(found: Summary | None, digits: int = 3) -> str:
-    """Mean ± deviation."""
-    return "–" if found is None else f"{found.mean:.{digits}f} ± {found.deviation:.{digits}f}"
+def shown(found: Summary | None) -> str:
+    """Mean ± deviation; one seed has no deviation, and a bound that proves nothing no mean."""
+    if found is None:
+        return "–"
+    return f"{found.mean:.3f} ± {found.deviation:.3f}" if found.seeds > 1 else f"{found.mean:.3f}"
 
 
 def places(found: Groups) -> list[tuple[str, str]]:

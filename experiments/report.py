@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from torch import Tensor
@@ -17,7 +18,7 @@ from torch import Tensor
 from experiments import results, runs
 from experiments.pages import markdown, title
 from experiments.results import Record
-from experiments.scores import groups, headline, summary, ungated
+from experiments.scores import groups, headline, is_vt, summary, ungated
 from voronoi_circuits import datasets, plots
 from voronoi_circuits.models.base import Model
 
@@ -59,7 +60,8 @@ def drawn(records: Iterable[Record]) -> list[list[Record]]:
 def look(record: Record) -> Row:
     """How a model is drawn."""
     shown = record["shown"]
-    return {"model": shown["title"], "look": shown["look"], "ours": shown.get("ours", False)}
+    name = shown["title"] + (" (certified lower bound)" if is_vt(record) else "")
+    return {"model": name, "look": shown["look"], "ours": shown.get("ours", False)}
 
 
 def synthetic_rows(records: Sequence[Record]) -> list[Row]:
@@ -76,21 +78,31 @@ def synthetic_rows(records: Sequence[Record]) -> list[Row]:
 
 
 def curve_rows(records: Sequence[Record]) -> list[Row]:
-    """The table of Figure "learning curves": means over seeds, epoch by epoch."""
+    """The table of Figure "learning curves": means over seeds, epoch by epoch; ours apart."""
     rows: list[Row] = []
     for group in drawn(record for record in records if "curve" in record):
         curves = [record["curve"] for record in group]
-        for epoch, lowers, uppers in zip(
-            curves[0]["epoch"],
-            zip(*(curve["lower"] for curve in curves), strict=False),
-            zip(*(curve["upper"] for curve in curves), strict=False),
-            strict=False,
-        ):
-            if None not in lowers:
-                upper = math.inf if None in uppers else sum(uppers) / len(uppers)
-                row = {"epoch": epoch, "lower": sum(lowers) / len(lowers), "upper": upper}
-                rows.append({"panel": group[0]["shown"]["structure"], **look(group[0]), **row})
-    return rows
+        structure = group[0]["shown"]["structure"]
+        ours = f"{structure}, our settings"
+        panels = [ours] if look(group[0])["ours"] else [structure]
+        panels += [ours] if group[0]["model"] == "circuit" else []
+        for i, epoch in enumerate(min((curve["epoch"] for curve in curves), key=len)):
+            lower, upper = (mean([curve[side][i] for curve in curves]) for side in ("lower", "upper"))
+            if lower is not None:
+                row = {
+                    **look(group[0]),
+                    "epoch": epoch,
+                    "lower": lower,
+                    "upper": math.inf if upper is None else upper,
+                }
+                rows += [{"panel": panel, **row} for panel in panels]
+    return sorted(rows, key=lambda row: "ours" in row["panel"])
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean; None where a bound proves nothing."""
+    numbers = [value for value in values if value is not None]
+    return fmean(numbers) if len(numbers) == len(values) else None
 
 
 def overlay_panels(records: Sequence[Record], folder: Path) -> list[tuple[str, Model, Tensor]]:
@@ -102,8 +114,8 @@ def overlay_panels(records: Sequence[Record], folder: Path) -> list[tuple[str, M
     for record in sorted(shown, key=lambda record: (look(record)["ours"], look(record)["look"] != "vt")):
         model, rows = runs.kept(results.run_of(record), folder / record["kept"])
         score = headline(record)
-        reached = "nothing proven" if score is None else f"{score:.3f} nats"
-        panels.append((f"{record['shown']['title']}\n{reached}", model, rows))
+        reached = "nothing proven" if score is None else f"{'≥ ' * is_vt(record)}{score:.3f} nats"
+        panels.append((f"{record['shown']['title']}\n{reached}".replace("-", "−"), model, rows))
     return panels
 
 

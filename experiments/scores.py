@@ -12,10 +12,11 @@ Score = Callable[[Record], float | None]
 
 
 class Summary(NamedTuple):
-    """Mean and deviation over seeds."""
+    """Mean and deviation over so many seeds."""
 
     mean: float
     deviation: float
+    seeds: int
 
 
 def headline(record: Record) -> float | None:
@@ -65,13 +66,13 @@ def summary(records: Iterable[Record], score: Score) -> Summary | None:
     """Mean and deviation over seeds; None where one of them proves nothing.
 
     >>> summary([{"x": 1.0}, {"x": 3.0}], lambda record: record["x"])
-    Summary(mean=2.0, deviation=1.4142135623730951)
+    Summary(mean=2.0, deviation=1.4142135623730951, seeds=2)
     """
     values = [score(record) for record in records]
     numbers = [value for value in values if value is not None]
     if not numbers or len(numbers) < len(values):
         return None
-    return Summary(fmean(numbers), stdev(numbers) if len(numbers) > 1 else 0.0)
+    return Summary(fmean(numbers), stdev(numbers) if len(numbers) > 1 else 0.0, len(numbers))
 
 
 def groups(records: Iterable[Record]) -> dict[tuple[str, str, str], list[Record]]:

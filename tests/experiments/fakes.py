@@ -7,14 +7,14 @@ from experiments import configuration
 from experiments.configuration import Run
 from experiments.results import Record
 
-MACHINE = {"python": "3.11.9", "torch": "2.13.0", "voronoi_circuits": "0.1.0", "processor": "a|b", "cores": 2}
+MACHINE = {"python": "3.11.9", "torch": "2.13.0", "voronoi_circuits": "0.1.0", "processor": "a", "cores": 2}
 
 
 def grid(seeds: int = 2) -> list[Run]:
     return configuration.grid(configuration.read(), seeds)
 
 
-def record(run: Run, value: float, *, curve: bool = True) -> Record:
+def record(run: Run, value: float) -> Record:
     """A record whose scores follow from one value: boxes are 0.2 below the refined bound."""
     refined = {"lower": value, "upper": value + 0.01, "log_z": [-0.11, -0.1], "boxes": 900, "seconds": 0.5}
     boxes = {"lower": value - 0.2, "upper": value + 0.3, "log_z": [-0.4, 0.0], "boxes": 10, "seconds": 0.1}
@@ -28,13 +28,9 @@ def record(run: Run, value: float, *, curve: bool = True) -> Record:
         "seconds": {"learning": 9.0, "scoring": 1.0},
         "machine": MACHINE,
     }
-    if run.settings["curve"] and curve:
-        out["curve"] = {
-            "epoch": [1, 2],
-            "alpha": [1.0, 50.0],
-            "lower": [value - 1, value],
-            "upper": [None, value],
-        }
+    if run.settings["curve"]:
+        sides = {"lower": [value - 1, value], "upper": [None, value]}
+        out["curve"] = {"epoch": [1, 2], "alpha": [1.0, 50.0], **sides}
     return out
 
 

@@ -1,7 +1,6 @@
 """What every model must satisfy: one list of models, one list of checks."""
 
 import copy
-import math
 
 import pytest
 import torch
@@ -104,9 +103,6 @@ def test_copies_and_states(models, name):
     assert not torch.equal(twin.log_unnormalized(x), value)
     twin.load_state_dict(model.state_dict())
     assert torch.equal(twin.log_unnormalized(x), value)
-    other = build(name, seed=7)
-    other.load_state_dict(model.state_dict())
-    assert torch.equal(other.log_unnormalized(x), value)
 
 
 @ALL
@@ -194,12 +190,11 @@ def test_far_rows_put_no_nan_in_a_value_or_gradient(models, name):
     for values in (model.log_unnormalized(x), model.soft_log(x, 50.0), model.soft_log(x.float(), 0.01)):
         assert not values.isnan().any()
         assert not (values == INF).any()
-        if isinstance(values.grad_fn, object):
-            model.zero_grad()
-            torch.where(values == -INF, 0.0, values).sum().backward()
-            gradients = [p.grad for p in model.parameters() if p.grad is not None]
-            assert gradients
-            assert all(g.isfinite().all() for g in gradients)
+        model.zero_grad()
+        torch.where(values == -INF, 0.0, values).sum().backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        assert gradients
+        assert all(g.isfinite().all() for g in gradients)
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -212,10 +207,8 @@ def test_one_seed_one_model(name):
 
 @pytest.mark.parametrize("name", HARD)
 def test_hard_gates_are_the_limit_of_soft_ones(models, name):
-    if "discrete" in name and name in HFVS:
-        pytest.skip("covered by the columns without cells")
     model, x = models[name], points(name, 20)
     hard, soft = model.log_unnormalized(x), model.soft_log(x, 1e7)
     agree = (hard - soft).abs() < 1e-6
     assert agree.double().mean() >= 0.95  # a row may lie within 1e-6 of a facet
-    assert math.isfinite(float(soft.sum()))
+    assert soft.isfinite().all()

@@ -12,6 +12,7 @@ from voronoi_circuits.circuits.properties import (
     determinism_by_region,
     smoothness,
 )
+from voronoi_circuits.circuits.questions import Question
 from voronoi_circuits.circuits.region_graph import Region, RegionGraph
 from voronoi_circuits.specs import HFV, VT, Circuit
 
@@ -92,22 +93,25 @@ def test_definition_determinism() -> None:
 
 
 def test_a_hard_gated_root_is_deterministic_up_to_facets() -> None:
-    """Exactly one π_k g_k p_k is positive off the facets; on one, the closed cells of the paper hold the row twice."""
+    """Exactly one π_k g_k p_k is positive, where all π_k p_k are; a facet, whole here, goes to the lower index."""
     model = build(VT(Circuit(units=2), cells=4), 2, 5)
-    gate = model.root_gate
-    x = rows(6, 500, 2)
-    terms = gate.hard(x).exp() * (model.experts.values_of(x) if hasattr(model.experts, "values_of") else 1.0)
-    assert ((terms > 0).sum(1) == 1).all()
-    centroids = gate.tessellation.centroids.detach()
-    middle = centroids[:2].mean(0, keepdim=True)
-    distance = torch.cdist(middle, centroids)[0]
-    assert distance[0].item() == pytest.approx(distance[1].item())
+    gate, x = model.root_gate, rows(6, 500, 2)
+    ungated = model.experts.values(Question.density(x)).T + model.experts.log_weights(x.dtype)
+    assert ungated.isfinite().all()
+    terms = ungated + gate.hard(x)
+    assert ((terms > -torch.inf).sum(1) == 1).all()
+    torch.testing.assert_close(terms.amax(1), model.log_unnormalized(x))
+    diagonal = gated(np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), np.ones((2, 2)))
+    on_facet = torch.tensor([[0.25, 0.25], [-3.0, -3.0]])
+    assert diagonal.root_gate.cells(on_facet).tolist() == [0, 0]
+    low, high = diagonal.log_unnormalized_bounds(on_facet)
+    assert (low <= high).all()
 
 
 @pytest.mark.parametrize("units_per_cell", [1, 2])
 def test_determinism_of_hfv_is_answered_with_its_reason(units_per_cell: int) -> None:
     """One unit a cell: deterministic. Several: not, "share 3 cells, 2 to each"."""
-    model = build(HFV(Circuit(units=2), cells=3, units_per_cell=units_per_cell), 2, 7)
+    model = build(HFV(Circuit(units=1), cells=3, units_per_cell=units_per_cell), 2, 7)
     graph = model.experts.circuit.graph
     answer = determinism(graph, {i: region.cells for i, region in enumerate(graph.regions)})
     assert answer.holds == (units_per_cell == 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -63,7 +64,11 @@ def certify(
     if method == "boxes" or initial.gap <= tolerance:
         return initial
     left = None if budget is None else max(budget - (time.perf_counter() - start), 1e-3)
-    return initial.intersect(_refined(model, tolerance, left, max_boxes, batch, progress))
+    refined = _refined(model, tolerance, left, max_boxes, batch, progress)
+    both = initial.intersect(refined)
+    if both.gap <= tolerance:
+        return replace(both, status=Status.TOLERANCE)
+    return both if refined.status is Status.VACUOUS else replace(both, status=refined.status)
 
 
 def _sides(model: VTModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

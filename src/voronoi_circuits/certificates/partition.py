@@ -31,6 +31,8 @@ from voronoi_circuits.models.tiles import tile
 from voronoi_circuits.models.vt import VTModel
 
 _CHUNK = 1 << 21
+_LOST = 1e-290
+"""Shares smaller than this count as none from below and as this much from above."""
 _REACH = 6.0
 """Deviations within which a side is measured and halved; beyond, it is split at a quantile."""
 
@@ -108,7 +110,7 @@ class Partition:
         """The integrals over boxes (low, high, row) relative to ``whole`` of the units ``wanted`` (N, M); 0 for the others."""
         low, high, row = sides
         out = torch.zeros(wanted.shape, dtype=torch.float64)
-        if self.model.experts.circuit.n_experts == self.units and not below:
+        if self.site.gate.region == self.model.experts.root and self.model.experts.roots == 1 and not below:
             box, unit = torch.nonzero(wanted, as_tuple=True)
             if len(box):
                 tiles = tile(unit, self.units, largest=512)
@@ -131,11 +133,16 @@ class Partition:
         return torch.where(whole == -torch.inf, 0.0, (mass - whole).exp())
 
     def ratios(self) -> tuple[Tensor, Tensor]:
-        """Bounds (R, M) of each unit's gated integral relative to ``whole``, rounded outward."""
+        """Bounds (R, M) of each unit's gated integral relative to ``whole``, rounded outward.
+
+        The upper one may pass 1: ``whole`` is a computed number, not the ungated integral itself. What lies
+        below ``_LOST`` may have lost its digits to underflow.
+        """
         lower = self.settled_lower.index_add(0, self.open.row, self.open.lower)
         upper = self.settled_upper.index_add(0, self.open.row, self.open.upper)
-        slack = UNIT * (2.0 * float(self.count.max()) + 2000)
-        return (lower * (1 - slack)).clamp(0, 1), (upper * (1 + slack) + 1e-300).clamp(0, 1)
+        slack = UNIT * (2.0 * self.count.unsqueeze(1) + 2000)
+        lower = torch.where(lower > _LOST, lower * (1 - slack), 0.0)
+        return lower, upper * (1 + slack) + _LOST
 
     def gates(self) -> tuple[ValueGate, ValueGate]:
         """The site's proven integrals from below and above, put in the place of its values."""
@@ -182,8 +189,14 @@ class Partition:
 
 
 def _cut(low: Tensor, high: Tensor, mean: Tensor, deviation: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Where a side is split: its middle, or the median of N(mean, deviation²) on it where it reaches far out."""
-    middle = low / 2 + high / 2
+    """Where a side is split: its middle, or the median of N(mean, deviation²) on it where it reaches far out.
+
+    Far in a tail rounding may put the median on an end; the cut is then the middle, or a step in from the end.
+    """
+    step = deviation + torch.where(torch.isinf(low), high, low).abs()
+    left = torch.where(torch.isinf(low), high - 2 * step, low)
+    right = torch.where(torch.isinf(high), low + 2 * step, high)
+    middle = left / 2 + right / 2
     median = mean + deviation * gaussian_interval_quantile(torch.full_like(a, 0.5), a, b)
     near = (a >= -_REACH) & (b <= _REACH)
     where = torch.where(near, middle, median)

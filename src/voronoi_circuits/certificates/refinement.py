@@ -37,7 +37,8 @@ class Refinement:
         self.weights = self._weights()
         self.lower = torch.full((len(x),), -torch.inf, dtype=torch.float64)
         self.upper = torch.full((len(x),), torch.inf, dtype=torch.float64)
-        self.update()
+        with torch.no_grad():
+            self.update()
 
     def _weights(self) -> list[Tensor]:
         """d log ∫ f / d log value of every unit of every site, (R, M), before any gate: what a unit's gap counts for."""

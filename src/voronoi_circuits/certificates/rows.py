@@ -20,6 +20,8 @@ from voronoi_circuits.models.vt import VTModel, outward_difference
 ROW_BOXES = 4096
 ROW_TOLERANCE = 1e-3
 _ROWS = 128
+_LOST = 2.0**-1022
+"""Smaller probabilities have lost digits."""
 
 Bounds = tuple[Tensor, Tensor]
 
@@ -76,7 +78,9 @@ def probability_bounds(
     above = integral_bounds(gated, x, asked.low, asked.high, max_boxes=max_boxes)
     below = integral_bounds(gated, x, max_boxes=max_boxes)
     lower, upper = _ratio(above, below)
-    return lower.exp() * (1 - 2.0**-50), (upper.exp() * (1 + 2.0**-50)).clamp(max=1.0)
+    low = lower.exp() * (1 - 2.0**-50) - _LOST
+    high = torch.where(upper == -torch.inf, 0.0, upper.exp() * (1 + 2.0**-50) + _LOST)
+    return low.clamp(min=0.0), high.clamp(max=1.0)
 
 
 def _certified(model: Model) -> VTModel:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,7 @@ from voronoi_circuits.models.vt import VTModel
 
 @dataclass(frozen=True)
 class Site:
-    """A gate that no gate lies above, by position among the model's gates, and those directly below it in turn."""
+    """A gate, and the gates directly below it in turn."""
 
     gate: VoronoiGate
     below: tuple[Site, ...]
@@ -37,13 +38,22 @@ class Site:
 
 
 def sites(model: VTModel) -> list[Site]:
-    """The model's gates as a forest."""
-    gates, parents = model.placed, model.parents()
+    """The model's gates as a forest; a region that several others share has its gate below each of them."""
+    regions = model.experts.circuit.graph.regions
+    gates = {gate.region: gate for gate in model.placed}
 
-    def under(parent: int | None) -> tuple[Site, ...]:
-        return tuple(Site(gate, under(i)) for i, gate in enumerate(gates) if parents[i] == parent)
+    def first(below: Iterable[int]) -> set[int]:
+        """The gated regions that are reached through none but ungated ones."""
+        found: set[int] = set()
+        for region in below:
+            found |= {region} if region in gates else first(regions[region].children)
+        return found
 
-    return list(under(None))
+    def site(region: int) -> Site:
+        under = sorted(first(regions[region].children), reverse=True)
+        return Site(gates[region], tuple(map(site, under)))
+
+    return [site(region) for region in sorted(first([model.experts.root]), reverse=True)]
 
 
 def replaced(value: Tensor) -> ValueGate:

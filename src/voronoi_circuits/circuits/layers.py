@@ -202,7 +202,7 @@ def _spread(values: Tensor, slot: int, cells: Sequence[int]) -> Tensor:
     shape = [1] * len(cells)
     shape[slot] = cells[slot]
     shaped = values.reshape(experts, regions, *shape, units // cells[slot], rows)
-    return shaped.expand(experts, regions, *cells, -1, rows).reshape(experts, -1, units // cells[slot], rows)
+    return shaped.expand(experts, regions, *cells, -1, rows).flatten(1, 1 + len(cells))
 
 
 def route_cells(joint: Tensor, weights: Tensor, route: Tensor | None) -> Tensor:

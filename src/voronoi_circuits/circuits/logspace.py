@@ -1,6 +1,6 @@
 """Weighted sums of exponentials, exact wherever the result is a number: the arithmetic of sum units.
 
-# E experts, F folded regions, O units out, I and J units in, B rows
+# E experts, F folded regions, N = E * F, O units out, I and J units in, B rows
 # logits (E, F, O, I) or (E, F, O, I, J); values (E, F, I, B); results (E, F, O, B)
 
 The fast path subtracts the largest value, multiplies matrices and takes the log. It loses a term that
@@ -11,6 +11,7 @@ over all inputs; a logit of -inf is a weight of zero.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, cast
 
 import torch
@@ -20,7 +21,8 @@ from torch.autograd.function import once_differentiable
 
 Positions = tuple[Tensor, ...]
 _CHUNK = 1 << 22
-_BLOCK = 1 << 19
+_BLOCK = 1 << 18  # numbers in one block of outer products: a megabyte of float32, the cache of a core
+_ROWS = 64  # rows of a block at least: fewer make poor matrix products
 
 
 def _threshold(dtype: torch.dtype) -> float:
@@ -147,9 +149,10 @@ class _Tucker(Function):
     def forward(ctx: Any, logits: Tensor, first: Tensor, second: Tensor) -> Tensor:
         weights = _softmax(logits)
         (p, top_p), (q, top_q) = _scaled(first), _scaled(second)
-        result = torch.empty(*logits.shape[:3], first.shape[-1], dtype=weights.dtype, device=weights.device)
-        for block in _blocks(p, q):
-            torch.matmul(weights[:, block], _outer(p[:, block], q[:, block]), out=result[:, block])
+        result = weights.new_empty(*logits.shape[:3], first.shape[-1])
+        w, left, right, into = (tensor.flatten(0, 1) for tensor in (weights, p, q, result))
+        for n, b in _blocks(left, right):
+            torch.bmm(w[n], _outer(left[n, :, b], right[n, :, b]), out=into[n, :, b])
         out = result.log().add_(top_p).add_(top_q)
         ctx.low, ctx.at = _lost(result, top_p + top_q)
         if ctx.at:
@@ -167,16 +170,16 @@ def _tucker_gradient(ctx: Any, grad_out: Tensor) -> tuple[Tensor, Tensor, Tensor
     """To the logits, through the softmax, and to the values of both children."""
     logits, first, second, weights, p, q, result, out = ctx.saved_tensors
     grad, ratio = _ratio(grad_out, result, out, ctx.low)
-    grad_weights = torch.empty_like(weights)
-    grad_first, grad_second = torch.empty_like(p), torch.empty_like(q)
-    for block in _blocks(p, q):
-        left, right, up = p[:, block], q[:, block], ratio[:, block]
-        outer = _outer(left, right)
-        torch.matmul(up, outer.mT, out=grad_weights[:, block])
-        down = torch.matmul(weights[:, block].mT, up).mul_(outer)
-        down = down.unflatten(2, (left.shape[2], right.shape[2]))
-        torch.sum(down, 3, out=grad_first[:, block])
-        torch.sum(down, 2, out=grad_second[:, block])
+    grad_weights = weights.new_zeros(weights.shape)
+    grad_first, grad_second = p.new_empty(p.shape), q.new_empty(q.shape)
+    w, left, right, up = (tensor.flatten(0, 1) for tensor in (weights, p, q, ratio))
+    to_w, to_first, to_second = (tensor.flatten(0, 1) for tensor in (grad_weights, grad_first, grad_second))
+    for n, b in _blocks(left, right):
+        outer, above = _outer(left[n, :, b], right[n, :, b]), up[n, :, b]
+        to_w[n].baddbmm_(above, outer.mT)
+        down = torch.bmm(w[n].mT, above).mul_(outer).unflatten(1, (left.shape[1], right.shape[1]))
+        torch.sum(down, 2, out=to_first[n, :, b])
+        torch.sum(down, 1, out=to_second[n, :, b])
     grad_logits = grad_weights.mul_(weights).view_as(logits)
     if ctx.at:
         into = (grad_first, grad_second)
@@ -187,15 +190,18 @@ def _tucker_gradient(ctx: Any, grad_out: Tensor) -> tuple[Tensor, Tensor, Tensor
 
 
 def _outer(p: Tensor, q: Tensor) -> Tensor:
-    """(E, f, I, B) and (E, f, J, B) -> (E, f, I * J, B)."""
-    return (p.unsqueeze(3) * q.unsqueeze(2)).flatten(2, 3)
+    """(N, I, B) and (N, J, B) -> (N, I * J, B)."""
+    return (p.unsqueeze(2) * q.unsqueeze(1)).flatten(1, 2)
 
 
-def _blocks(p: Tensor, q: Tensor) -> list[slice]:
-    """Cuts the regions so that the outer products of one block stay in the cache."""
-    experts, regions, units, rows = p.shape
-    size = max(1, _BLOCK // max(1, experts * units * q.shape[2] * rows))
-    return [slice(start, start + size) for start in range(0, regions, size)]
+def _blocks(p: Tensor, q: Tensor) -> list[tuple[slice, slice]]:
+    """Cuts N regions, and the rows of a large one, so that one block's outer products stay in the cache."""
+    regions, units, rows = p.shape
+    width = max(units * q.shape[1], 1)
+    high = max(min(rows, max(_ROWS, _BLOCK // width)), 1)
+    wide = max(_BLOCK // (width * high), 1)
+    corners = product(range(0, regions, wide), range(0, rows, high))
+    return [(slice(n, n + wide), slice(b, b + high)) for n, b in corners]
 
 
 def log_mix(logits: Tensor, values: Tensor) -> Tensor:

@@ -87,14 +87,20 @@ def learning_curves(rows: Sequence[Row], path: str | Path) -> Path:
 
 def _learning_curves(rows: Sequence[Row]) -> Figure:
     panels, models = distinct(rows, "panel"), distinct(rows, "model")
-    figure = Figure(figsize=(0.4 + 4.2 * len(panels), 4.0), layout=spaced())
-    every = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axes, panel in zip(every, panels, strict=True):
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(0.4 + 4.2 * across, 1.0 + 3.0 * down), layout=spaced())
+    grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
+    for axes, panel in zip(grid.flat, panels, strict=False):
         for model in models:
             _curve(axes, [row for row in rows if (row["panel"], row["model"]) == (panel, model)])
-        axes.set(title=panel, xlabel="epoch")
-    every[0].set_ylabel("validation log-likelihood (nats)")
-    every[0].set_ylim(*limits(column(rows, "lower"), column(rows, "upper")))
+        axes.set(title=panel)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    for axes in grid[-1]:
+        axes.set_xlabel("epoch")
+    grid[0, 0].set_ylim(*limits(column(rows, "lower"), column(rows, "upper")))
+    figure.supylabel("validation log-likelihood (nats)", color=INK, fontsize=10)
     first = first_rows(rows)
     marks: list[Line2D | Patch] = [Line2D([], [], label=name, **line(first[name])) for name in models]
     marks.append(Patch(facecolor=FAINT, alpha=0.4, linewidth=0, label="certified interval"))
@@ -105,7 +111,7 @@ def _learning_curves(rows: Sequence[Row]) -> Figure:
 def _curve(axes: Axes, rows: Sequence[Row]) -> None:
     if rows:
         epochs, lower, upper = (column(rows, name) for name in ("epoch", "lower", "upper"))
-        axes.fill_between(epochs, lower, upper, color=LOOKS[rows[0]["look"]][0], alpha=0.18, linewidth=0)
+        axes.fill_between(epochs, lower, upper, color=LOOKS[rows[0]["look"]][0], alpha=0.16, linewidth=0)
         axes.plot(epochs, lower, **line(rows[0]))
 
 
