@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
+
 from benchmarks.report import machine, table, write
 from benchmarks.training_step import CASES, measure
 
@@ -14,12 +15,10 @@ RESULTS = Path(__file__).parent / "results"
 def main() -> int:
     """Measures, prints, writes; 1 where a cell is slower than libcirkit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60, help="interleaved rounds (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=10, help="steps timed in a round (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of PyTorch (default: %(default)s)")
-    parser.add_argument(
-        "--out", type=Path, default=RESULTS, help="folder of the results (default: %(default)s)"
-    )
+    parser.add_argument("--rounds", type=int, default=60, help="interleaved rounds (%(default)s)")
+    parser.add_argument("--steps", type=int, default=10, help="steps timed in a round (%(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="PyTorch's threads (%(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results (%(default)s)")
     asked = parser.parse_args()
     for name in ("rounds", "steps", "threads"):
         if getattr(asked, name) < 1:
@@ -36,6 +35,10 @@ def main() -> int:
     for case in slower:
         print(f"slower than libcirkit: {case}", file=sys.stderr)
     return int(bool(slower))
+
+
+def _dot() -> None:
+    print(".", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
+
 from benchmarks.training_step import LIBRARIES, OPTIMISER, ROWS, TOLERANCE, Timing
 
+SWITCHES = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
 PACKAGES = ("voronoi-circuits", "libcirkit", "torch", "numpy")
 
 
@@ -20,6 +22,7 @@ def machine() -> dict[str, object]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        **{switch: os.environ[switch] for switch in SWITCHES if switch in os.environ},
         "load": round(os.getloadavg()[0], 1),
         "system": platform.system(),
         "python": platform.python_version(),
@@ -62,9 +65,9 @@ def write(
     given = ", ".join(f"{key} {value}" for key, value in settings.items())
     text = f"""# A training step, ours and libcirkit's
 
-Written by `make bench`. Milliseconds of forward, loss, backward and Adam on {ROWS} rows in float32, the fastest of
-interleaved rounds ({given}). The ratio is ours over libcirkit's. On the same parameters the float64
-log-likelihoods differ by at most {worst:.0e} nats (allowed: {TOLERANCE:.0e}).
+Written by `python -m benchmarks`. Milliseconds of forward, loss, backward and Adam on {ROWS} rows in float32,
+the fastest of interleaved rounds ({given}). The ratio is ours over libcirkit's. On the same parameters
+the float64 log-likelihoods differ by at most {worst:.0e} nats (allowed: {TOLERANCE:.0e}).
 
 {table(timings)}
 

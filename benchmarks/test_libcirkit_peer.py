@@ -8,6 +8,11 @@ import torch
 
 pytest.importorskip("cirkit")
 
+from cirkit.symbolic.layers import GaussianLayer
+from cirkit.templates.region_graph import ChowLiuTree, RandomBinaryTree, RegionGraph
+from cirkit.templates.utils import Parameterization, name_to_input_layer_factory, parameterization_to_factory
+from cirkit.utils.scope import Scope
+
 from benchmarks.libcirkit_peer import (
     LARGEST_DEVIATION,
     SMALLEST_DEVIATION,
@@ -16,10 +21,6 @@ from benchmarks.libcirkit_peer import (
     random_parameters,
     training_step,
 )
-from cirkit.symbolic.layers import GaussianLayer
-from cirkit.templates.region_graph import ChowLiuTree, RandomBinaryTree, RegionGraph
-from cirkit.templates.utils import Parameterization, name_to_input_layer_factory, parameterization_to_factory
-from cirkit.utils.scope import Scope
 
 STRUCTURES = {"einet": "tucker", "hclt": "cp"}
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.libcirkit_peer import libcirkit_circuit, random_parameters, training_step
-from benchmarks.ours import our_circuit, plain_regions
 from torch import Tensor, nn
 
+from benchmarks.libcirkit_peer import libcirkit_circuit, random_parameters, training_step
+from benchmarks.ours import our_circuit, plain_regions
 from voronoi_circuits.circuits.chow_liu import chow_liu_tree
 from voronoi_circuits.circuits.region_graph import RegionGraph
 from voronoi_circuits.circuits.structures import hidden_chow_liu, random_binary_tree

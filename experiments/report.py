@@ -60,7 +60,7 @@ def drawn(records: Iterable[Record]) -> list[list[Record]]:
 def look(record: Record) -> Row:
     """How a model is drawn."""
     shown = record["shown"]
-    name = shown["title"] + (" (certified lower bound)" if is_vt(record) else "")
+    name = shown["title"] + (" (lower bound)" if is_vt(record) else "")
     return {"model": name, "look": shown["look"], "ours": shown.get("ours", False)}
 
 
@@ -89,14 +89,9 @@ def curve_rows(records: Sequence[Record]) -> list[Row]:
         for i, epoch in enumerate(min((curve["epoch"] for curve in curves), key=len)):
             lower, upper = (mean([curve[side][i] for curve in curves]) for side in ("lower", "upper"))
             if lower is not None:
-                row = {
-                    **look(group[0]),
-                    "epoch": epoch,
-                    "lower": lower,
-                    "upper": math.inf if upper is None else upper,
-                }
-                rows += [{"panel": panel, **row} for panel in panels]
-    return sorted(rows, key=lambda row: "ours" in row["panel"])
+                row = {"epoch": epoch, "lower": lower, "upper": math.inf if upper is None else upper}
+                rows += [{"panel": panel, **look(group[0]), **row} for panel in panels]
+    return sorted(rows, key=lambda row: row["panel"].endswith("our settings"))
 
 
 def mean(values: Sequence[float | None]) -> float | None:

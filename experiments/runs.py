@@ -47,7 +47,7 @@ def execute(run: Run, folder: Path) -> dict[str, Any]:
     }
     if run.settings["curve"]:
         record["curve"] = curve(fitted.history)
-    if run.settings["keep"]:
+    if run.settings["keep"] and run.seed == 0:
         record["kept"] = keep(model, folder / f"{run.key}.safetensors")
     return record
 

@@ -1,4 +1,4 @@
-"""An evaluator of circuits with explicit loops and SciPy's leaves, and quadrature: the truth of the model tests.
+"""Circuits by explicit loops over SciPy's leaves, and quadrature: the truth that models are tested against.
 
 # B rows, D variables, U units; log values of a region (U, B)
 """
@@ -41,7 +41,9 @@ def log_mass(twin: Any, low: float, high: float) -> float:
         return -np.inf
     if not is_normal(twin):
         return log(mass(twin, low, high))
-    far, near = (twin.logcdf(low), twin.logcdf(high)) if low < twin.mean() else (twin.logsf(high), twin.logsf(low))
+    far, near = (
+        (twin.logcdf(low), twin.logcdf(high)) if low < twin.mean() else (twin.logsf(high), twin.logsf(low))
+    )
     return near + log(-np.expm1(far - near))
 
 
@@ -61,7 +63,7 @@ def evaluate(
     supports: Mapping[int, tuple[Array, Array]] | None = None,
     routes: Mapping[int, Array] | None = None,
 ) -> list[Array]:
-    """The log values (U, B) of every region: density where x is a number, mass of [low, high] where it is NaN."""
+    """The log values (U, B) of every region: density at a number, mass of [low, high] at a NaN."""
     regions, values = circuit.graph.regions, list[Array]()
     for index, region in enumerate(regions):
         children = [values[c] for c in region.children]
@@ -69,7 +71,9 @@ def evaluate(
             out = _leaf(circuit, index, expert, x, low, high, (supports or {}).get(index))
         else:
             weights = [log(w[expert].detach().numpy()) for w in circuit.weights(index)]
-            out = np.stack([_unit(circuit, index, o, weights, children, routes or {}) for o in range(region.units)])
+            out = np.stack(
+                [_unit(circuit, index, o, weights, children, routes or {}) for o in range(region.units)]
+            )
         values.append(out + (gates or {}).get(index, 0.0))
     return values
 
@@ -147,7 +151,7 @@ def hfv_supports(model: HFVModel) -> dict[int, tuple[Array, Array]]:
 
 
 def hfv_routes(model: HFVModel) -> dict[int, Array]:
-    """Each joint cell belongs to the coarse cell nearest to its grid point; cells that nothing reaches are dead."""
+    """Each joint cell belongs to the coarse cell nearest to its grid point; others are dead."""
     regions = model.experts.circuit.graph.regions
     centres, scopes, alive, routes = {}, {}, {}, {}
     for index, region in enumerate(regions):
@@ -185,7 +189,9 @@ def hfv_log_f(model: HFVModel, x: Array, low: Array | None = None, high: Array |
 def vt_log_f(model: VTModel, x: Array, *, gated: bool = True) -> Array:
     """log Σ_k g_k π_k p_k, with every gate by its definition."""
     experts = model.experts
-    log_weights = np.zeros(1) if experts.logits is None else special.log_softmax(experts.logits.detach().double())
+    log_weights = (
+        np.zeros(1) if experts.logits is None else special.log_softmax(experts.logits.detach().double())
+    )
     gates, at_root = {}, np.zeros((experts.count, len(x)))
     for gate in model.placed if gated else []:
         cells = nearest(x[:, list(gate.variables)], gate.tessellation.centroids.detach().double().numpy())
@@ -194,7 +200,9 @@ def vt_log_f(model: VTModel, x: Array, *, gated: bool = True) -> Array:
             at_root = log_gate
         else:
             gates[gate.region] = log_gate
-    roots = [evaluate(experts.circuit, x, expert=e, gates=gates)[-1] for e in range(experts.circuit.n_experts)]
+    roots = [
+        evaluate(experts.circuit, x, expert=e, gates=gates)[-1] for e in range(experts.circuit.n_experts)
+    ]
     return log_sum(np.concatenate(roots) + at_root + np.asarray(log_weights)[:, None])
 
 
@@ -217,8 +225,10 @@ def bisectors(centroids: Array) -> list[tuple[Array, float]]:
     return [(d - c, float((d @ d - c @ c) / 2)) for c, d in pairs]
 
 
-def grid_2d(low: float, high: float, planes: Sequence[tuple[Array, float]], width: float = 0.5, order: int = 12):
-    """Nodes (N, 2) and weights for functions that are smooth between the lines: both axes split where they cross."""
+def grid_2d(
+    low: float, high: float, planes: Sequence[tuple[Array, float]], width: float = 0.5, order: int = 12
+):
+    """Nodes (N, 2) and weights for functions that are smooth between lines: panels end where these cross."""
     corners = []
     for (a, s), (b, t) in itertools.combinations(planes, 2):
         if abs(np.linalg.det([a, b])) > 1e-12:

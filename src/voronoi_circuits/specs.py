@@ -9,7 +9,7 @@ reach every one of them (``model__expert__units``). They are checked where they 
 from __future__ import annotations
 
 import numbers
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +34,7 @@ from voronoi_circuits.models.vt import VTModel
 Scope = int | Sequence[int] | str
 
 
-class Specification(BaseEstimator):
+class Specification(BaseEstimator, ABC):
     """Parameters of a model; ``build`` makes the model and starts it from rows."""
 
     @abstractmethod

@@ -57,14 +57,19 @@ def random_case(seed: int) -> Case:
     spread = 10.0 ** rng.uniform(-4, 4, d) if extreme == "scales" else rng.uniform(0.5, 2, d)
     centre = 1e4 * rng.choice([-1, 1], d) * spread if extreme == "offset" else rng.normal(size=d)
     _start(rng, circuit, centre, spread, extreme)
-    gates = [VoronoiGate(r, _read(graph, r), _cells(rng, graph, r, cells, centre, spread, extreme)) for r in regions]
+    gates = [
+        VoronoiGate(r, _read(graph, r), _cells(rng, graph, r, cells, centre, spread, extreme))
+        for r in regions
+    ]
     model = VTModel(circuit, gates)
     if model.experts.logits is not None:
         with torch.no_grad():
             model.experts.logits.copy_(torch.tensor(rng.normal(size=model.experts.count)))
     if extreme == "truncated":
         sides = centre + spread * np.sort(rng.normal(0, 1.5, (2, d)) + [[-0.5], [0.5]], 0)
-        model = model.truncate({v: tuple(sides[:, v].tolist()) for v in range(d) if v == 0 or rng.random() < 0.6})
+        model = model.truncate(
+            {v: tuple(sides[:, v].tolist()) for v in range(d) if v == 0 or rng.random() < 0.6}
+        )
     return Case(seed, model, place, extreme, centre, spread)
 
 

@@ -1,6 +1,6 @@
 """What ∫ f is, for models of the soundness suite: quadrature in one and two variables, samples in more.
 
-# B rows, D variables, E experts, U units, S segments of lines; an integral is an interval (low, high) of its log
+# B rows, D variables, E experts, U units; an integral is an interval (low, high) of its log
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ARITHMETIC = 1e-11
 DELTA = 1e-9
 _TAIL = 40.0
 _PANELS = 1500
+_HUGE = 1e12
 
 
 class Asked(NamedTuple):
@@ -83,7 +84,9 @@ def log_leaf(circuit: FoldedCircuit, index: int, rows: Asked) -> Array:
         edges = leaf.edges[at].double().numpy()
         left, right = edges[:-1], edges[1:]
         covered = np.minimum(high[:, None], right) - np.maximum(low[:, None], left)
-        share = np.where(missing[:, None], np.maximum(covered, 0), (x[:, None] >= left) & (x[:, None] < right))
+        share = np.where(
+            missing[:, None], np.maximum(covered, 0), (x[:, None] >= left) & (x[:, None] < right)
+        )
         return np.log((table * (share / (right - left))).sum(-1))
 
 
@@ -162,15 +165,12 @@ def lines(model: VTModel, rows: Asked, axis: int) -> Array:
                 cuts.append((middle[at] - ((given - middle[others]) @ a[others]) / a[at])[:, None])
     ends = np.sort(np.clip(np.concatenate(cuts, 1), low[:, None], high[:, None]), 1)
     left, right = ends[:, :-1], ends[:, 1:]
-    middle = np.where(np.isinf(left), right - 1e3, np.where(np.isinf(right), left + 1e3, left / 2 + right / 2))
-    middle = np.where(np.isinf(left) & np.isinf(right), 0.0, middle)
+    inner = np.clip(left, -_HUGE, _HUGE), np.clip(right, -_HUGE, _HUGE)
+    middle = inner[0] / 2 + inner[1] / 2
     line, segment = np.nonzero(left < right)
     points = rows.x[line].copy()
     points[:, axis] = middle[line, segment]
-    cells = [
-        nearest(points[:, list(g.variables)], _centroids(g))
-        for g in model.placed
-    ]
+    cells = [nearest(points[:, list(g.variables)], _centroids(g)) for g in model.placed]
     first = np.ones(len(line), bool)
     first[1:] = (line[1:] != line[:-1]) | np.any([c[1:] != c[:-1] for c in cells], 0)
     start = np.flatnonzero(first)
@@ -198,10 +198,7 @@ def by_quadrature(model: VTModel, question: Asked) -> Known:
     if any(not low < high for low, high in zip(question.low[read], question.high[read], strict=True)):
         return Known(-np.inf, -np.inf)
     if not read:
-        cells = [
-            nearest(rows.x[:, list(g.variables)], _centroids(g))
-            for g in model.placed
-        ]
+        cells = [nearest(rows.x[:, list(g.variables)], _centroids(g)) for g in model.placed]
         return _about(float(log_f(model, rows, cells)[0]), 0.0)
     if len(read) == 1:
         return _about(float(lines(model, rows, read[0])[0]), 0.0)
@@ -213,7 +210,9 @@ def by_quadrature(model: VTModel, question: Asked) -> Known:
         return lines(model, Asked(*repeated), inner)
 
     reach = float(log_f(model, rows)[0])
-    value, error = _adaptive(lambda nodes: np.exp(along(nodes) - reach), _breaks(model, question, outer, inner))
+    value, error = _adaptive(
+        lambda nodes: np.exp(along(nodes) - reach), _breaks(model, question, outer, inner)
+    )
     return _about(float(np.log(value)) + reach if value > 0 else -np.inf, error / value if value > 0 else 0.0)
 
 
@@ -235,7 +234,7 @@ def _leaves(model: VTModel, variable: int) -> tuple[Array, Array]:
 
 
 def _breaks(model: VTModel, question: Asked, outer: int, inner: int) -> Array:
-    """Where the lines' integrals bend or turn fast: leaves, vertices of cells, facets that pass a narrow leaf."""
+    """Where the lines' integrals bend or turn fast: leaves, vertices, facets that pass a narrow leaf."""
     mean, deviation = _leaves(model, outer)
     low = max(question.low[outer], (mean - _TAIL * deviation).min())
     high = min(question.high[outer], (mean + _TAIL * deviation).max())
@@ -341,16 +340,19 @@ def _kept(model: VTModel, question: Asked, values: list[Array], n: int, rng: np.
         region, unit = regions[index], units.get(index)
         if unit is None:
             continue
-        for e, u in itertools.product(range(circuit.n_experts), range(region.units)):
-            here = np.flatnonzero((unit == u) & (circuit_of == e))
-            if not len(here):
-                continue
+        key = np.where(unit < 0, -1, circuit_of * region.units + unit).astype(np.int16)
+        order = np.argsort(key, kind="stable")
+        ends = np.searchsorted(key[order], np.arange(circuit.n_experts * region.units + 1))
+        for group in np.flatnonzero(np.diff(ends)):
+            here, (e, u) = order[ends[group] : ends[group + 1]], divmod(int(group), region.units)
             if region.kind == "leaf":
                 x[here, region.scope[0]] = _leaf_draw(circuit, index, e, u, question, len(here), rng)
                 continue
             weights = [log(w[e, u].detach().numpy()) for w in circuit.weights(index)]
             children = [values[c][e, :, 0] for c in region.children]
-            for child, chosen in zip(region.children, _children(rng, region, weights, children, len(here)), strict=True):
+            for child, chosen in zip(
+                region.children, _children(rng, region, weights, children, len(here)), strict=True
+            ):
                 units.setdefault(child, np.full(n, -1))[here] = chosen
     keep = np.ones(n, bool)
     for gate in model.placed:
@@ -378,7 +380,9 @@ def _children(rng, region: Region, weights: list[Array], children: list[Array], 
     return [np.where((flat >= a) & (flat < b), flat - a, -1) for a, b in itertools.pairwise(ends)]
 
 
-def _leaf_draw(circuit: FoldedCircuit, index: int, e: int, u: int, question: Asked, n: int, rng) -> Array | float:
+def _leaf_draw(
+    circuit: FoldedCircuit, index: int, e: int, u: int, question: Asked, n: int, rng
+) -> Array | float:
     """Draws of a leaf unit on the question's side of its variable, or what is given there."""
     region = circuit.graph.regions[index]
     leaf, at = circuit.leaf(index)
@@ -386,8 +390,8 @@ def _leaf_draw(circuit: FoldedCircuit, index: int, e: int, u: int, question: Ask
     if not np.isnan(given):
         return given
     if region.leaf == "gaussian":
-        mean = float(leaf.location[e, at, u])
-        deviation = leaf.floor + np.exp(float(leaf.raw[e, at, u]))
+        mean = leaf.location[e, at, u].item()
+        deviation = leaf.floor + np.exp(leaf.raw[e, at, u].double().item())
         a, b = (low - mean) / deviation, (high - mean) / deviation
         sign = -1.0 if a > 0 else 1.0
         a, b = special.ndtr(sorted((sign * a, sign * b)))

@@ -85,7 +85,9 @@ def test_gated_sums_by_explicit_loops(name, soft):
     x, low, high = question(circuit.graph, n=40, seed=3)
     asked = Question(torch.tensor(x), torch.tensor(low), torch.tensor(high))
     got = circuit(asked, gates)[0].detach()
-    np.testing.assert_allclose(got, evaluate(circuit, x, low, high, **arrays(gates))[-1], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        got, evaluate(circuit, x, low, high, **arrays(gates))[-1], rtol=1e-10, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -102,7 +104,9 @@ def test_random_graphs_with_shared_regions(seed):
     x[0, 0] = np.nan
     got = circuit(Question.density(torch.tensor(x))).detach()
     for expert in range(2):
-        np.testing.assert_allclose(got[expert], evaluate(circuit, x, expert=expert)[-1], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            got[expert], evaluate(circuit, x, expert=expert)[-1], rtol=1e-12, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", ["cp", "tucker", "mixed units", "repetitions"])
@@ -119,7 +123,9 @@ def test_density_integrates_to_one(name):
         missing = x.clone()
         missing[:, variable] = torch.nan
         total = (circuit(Question.density(grid)).exp()[0] * torch.tensor(weights)).sum(-1)
-        np.testing.assert_allclose(total.detach(), circuit(Question.density(missing)).exp()[0, :, 0].detach(), rtol=1e-9)
+        np.testing.assert_allclose(
+            total.detach(), circuit(Question.density(missing)).exp()[0, :, 0].detach(), rtol=1e-9
+        )
 
 
 @ALL
@@ -135,7 +141,9 @@ def test_gradients_of_whole_circuits(name):
         out = functional_call(circuit, dict(zip(names, parameters, strict=True)), (asked, gates))
         return torch.where(out == -INF, 0.0, out)
 
-    assert torch.autograd.gradcheck(root, [p.detach().requires_grad_() for p in circuit.parameters()], fast_mode=True)
+    assert torch.autograd.gradcheck(
+        root, [p.detach().requires_grad_() for p in circuit.parameters()], fast_mode=True
+    )
 
 
 @pytest.mark.parametrize("name", ["cp", "tucker", "repetitions"])

@@ -56,7 +56,9 @@ def test_experts_are_independent_and_may_repeat(name):
 def test_a_constant_goes_through_unchanged(name):
     """Weights sum to 1: if all children are 1, so is every unit."""
     children = [torch.zeros_like(child) for child in values(*LAYERS[name][1])]
-    torch.testing.assert_close(ask(make(name), children), torch.zeros(E, F, units(name), B).double(), rtol=0, atol=1e-14)
+    torch.testing.assert_close(
+        ask(make(name), children), torch.zeros(E, F, units(name), B).double(), rtol=0, atol=1e-14
+    )
 
 
 def test_no_child_has_mass(name):

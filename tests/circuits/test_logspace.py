@@ -38,7 +38,9 @@ LOGITS = st.sampled_from([0.0, 1.5, -2.0, -30.0, -120.0, -900.0, -INF])
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-13), (torch.float32, 1e-5)])
 def test_mix_is_exact_wherever_weights_and_values_lie(dtype, tolerance, logits, values):
     logits = [0.0, *logits[1:3], *logits[3:5], 0.0]
-    out = log_mix(torch.tensor(logits, dtype=dtype).view(1, 1, 2, 3), torch.tensor(values, dtype=dtype).view(1, 1, 3, 1))
+    out = log_mix(
+        torch.tensor(logits, dtype=dtype).view(1, 1, 2, 3), torch.tensor(values, dtype=dtype).view(1, 1, 3, 1)
+    )
     for o in range(2):
         assert close(out[0, 0, o, 0], exact(logits[3 * o : 3 * o + 3], values), tolerance)
 
@@ -52,7 +54,9 @@ def test_tucker_is_exact_wherever_weights_and_values_lie(dtype, tolerance, logit
     assert close(out.squeeze(), exact(logits, values[:2], values[2:]), tolerance)
 
 
-@pytest.mark.parametrize("dtype, deep", [(torch.float64, -800.0), (torch.float32, -104.0), (torch.float32, -800.0)])
+@pytest.mark.parametrize(
+    "dtype, deep", [(torch.float64, -800.0), (torch.float32, -104.0), (torch.float32, -800.0)]
+)
 def test_identity_weights_lose_nothing(dtype, deep):
     values = torch.tensor([0.0, deep], dtype=dtype).view(1, 1, 2, 1).requires_grad_()
     logits = IDENTITY.to(dtype, copy=True).requires_grad_()

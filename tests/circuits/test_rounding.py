@@ -47,7 +47,11 @@ def leaf_value(leaf, place, family, point, low, high):
     total = mp(0)
     for w, a, b in zip(weights, left, right, strict=True):
         if np.isnan(point):
-            share = mp(max(a, low) <= min(b, high)) if a == b else max(mp(0), min(b, mp(high)) - max(a, mp(low))) / (b - a)
+            share = (
+                mp(max(a, low) <= min(b, high))
+                if a == b
+                else max(mp(0), min(b, mp(high)) - max(a, mp(low))) / (b - a)
+            )
         else:
             share = mp(a == point) if a == b else mp(a <= point < b) / (b - a)
         total += w * share
@@ -95,7 +99,8 @@ def unit_value(circuit, index, o, children, gates):
         share = mp(1) if route is None else mpmath.exp(mp(route[o // per_cell, joint].item()))
         own = np.unravel_index(joint, cells)
         parts = [
-            child[k * (len(child) // n) + u] for child, k, u, n in zip(children, own, units, cells, strict=True)
+            child[k * (len(child) // n) + u]
+            for child, k, u, n in zip(children, own, units, cells, strict=True)
         ]
         top += share * weight[place] * mpmath.fprod(parts)
         bottom += share * weight[place]
@@ -127,8 +132,10 @@ def questions(graph, n: int, far: float, seed: int):
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("raw, logit, far", [(0.0, 1.0, 1.0), (-9.2, 1.0, 1e-4), (9.2, 1.0, 1e4), (-1.0, 40.0, 300.0),
-                                             (0.0, 200.0, 1.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "raw, logit, far",
+    [(0.0, 1.0, 1.0), (-9.2, 1.0, 1e-4), (9.2, 1.0, 1e4), (-1.0, 40.0, 300.0), (0.0, 200.0, 1.0)],
+)
 def test_outward_passes_bracket_the_exact_value(name, raw, logit, far):
     circuit = scaled(build(name), raw, logit)
     gates = routed(circuit.graph, soft=False) if "joint" in name else OPEN
@@ -167,7 +174,9 @@ def test_a_thousand_deviations_out_is_bracketed(units):
     circuit.start(torch.randn(50, 3, generator=seeded()), seeded())
     x = np.array([[1000.0, -1000.0, 700.0]])
     with torch.no_grad():
-        below, above = (circuit(Question.density(torch.tensor(x)), outward=o)[0, 0, 0].item() for o in (-1, 1))
+        below, above = (
+            circuit(Question.density(torch.tensor(x)), outward=o)[0, 0, 0].item() for o in (-1, 1)
+        )
     truth = mpmath.log(exact(circuit, x[0], None, None)[-1][0])
     assert mp(below) <= truth <= mp(above)
     assert above - below < 1e-10 * abs(truth)
@@ -183,3 +192,24 @@ def test_widening():
         assert moved[0, 0, 2] == -INF
     assert finite(torch.tensor([INF, -INF, 2.0])).tolist() == [0.0, 0.0, 2.0]
     assert np.finfo(np.float64).eps == 2 * UNIT
+
+
+@pytest.mark.parametrize("offset", [-1e5, 1e5])
+def test_logits_far_from_zero_cost_digits_that_the_bound_counts(offset):
+    """A joint cell's weight is a log-sum-exp of its logits, rounded at their size and not at their spread."""
+    circuit = build("joint of two")
+    with torch.no_grad():
+        for key, p in circuit.named_parameters():
+            if "weight" in key:
+                p.add_(offset)
+    gates = routed(circuit.graph)
+    x, low, high = questions(circuit.graph, 4, 1.0, seed=3)
+    asked = Question(*(torch.tensor(side) for side in (x, low, high)))
+    with torch.no_grad():
+        below, above = (circuit.run(asked, gates, outward=o) for o in (-1, 1))
+    for row in range(4):
+        for region, values in enumerate(exact(circuit, x[row], low[row], high[row], gates)):
+            for unit, value in enumerate(values):
+                if value:
+                    sides = (side[region][0, unit, row].item() for side in (below, above))
+                    assert mp(next(sides)) <= mpmath.log(value) <= mp(next(sides))

@@ -1,4 +1,4 @@
-"""Draws against densities and masses: chi-square on cells whose mass is known, conditionals against rejection."""
+"""Draws against densities and masses: chi-square on boxes of known mass, conditionals against rejection."""
 
 import itertools
 
@@ -9,6 +9,7 @@ from scipy import stats
 
 from tests.circuits.examples import GRAPHS, build, routed, rows, seeded
 from tests.oracle import evaluate
+from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.circuits.questions import OPEN, Gates, Question
 from voronoi_circuits.circuits.region_graph import Region, RegionGraph
 from voronoi_circuits.circuits.sampling import categorical, draw
@@ -46,7 +47,9 @@ def chi_square(x: np.ndarray, circuit, gates: Gates, asked_low, asked_high, root
             inside &= (second[:, v] > a) & (second[:, v] <= b)
         counts[i] = inside.sum()
     with torch.no_grad():
-        masses = circuit(Question.mass(torch.tensor(low), torch.tensor(high)), gates)[expert, root].exp().numpy()
+        masses = (
+            circuit(Question.mass(torch.tensor(low), torch.tensor(high)), gates)[expert, root].exp().numpy()
+        )
     keep = masses > 1e-9 * masses.sum()
     assert counts[~keep].sum() == 0
     expected = masses[keep] / masses.sum() * len(second)
@@ -64,7 +67,7 @@ def test_draws_follow_the_masses_of_boxes(name, bounded):
     asked = Question.mass(*(torch.tensor(side).unsqueeze(0) for side in (low, high)))
     drawn = sample(circuit, asked=asked, gates=gates, root=root, expert=1).rows
     assert bool(((drawn >= torch.tensor(low)) & (drawn <= torch.tensor(high))).all())
-    assert chi_square(drawn.numpy(), circuit, gates, low, high, root, 1) > 1e-3
+    assert chi_square(drawn.numpy(), circuit, gates, low, high, root, 1) > 1e-4
 
 
 @ALL
@@ -98,7 +101,7 @@ def test_draws_given_a_category_against_rejection(name):
     assert len(kept) > 1000
     for v in range(circuit.graph.n_variables):
         if v != discrete:
-            assert stats.ks_2samp(conditional[:, v], kept[:, v]).pvalue > 1e-3
+            assert stats.ks_2samp(conditional[:, v], kept[:, v]).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("name", ["cp", "tucker chain", "mixed units", "joint of two"])
@@ -122,7 +125,7 @@ def test_draws_given_a_number_against_the_conditional_distribution_function(name
                     part = circuit(Question(rows, low, high), gates)[0, 0]
                     return (part - circuit(Question(x[row : row + 1]), gates)[0, 0]).exp().numpy()
 
-            assert stats.kstest(drawn[row, :, v].numpy(), below).pvalue > 1e-3
+            assert stats.kstest(drawn[row, :, v].numpy(), below).pvalue > 1e-4
 
 
 def test_tiny_masses_are_drawn_as_well():
@@ -142,11 +145,9 @@ def test_a_seed_repeats_itself_and_no_rows_are_no_rows():
 
 
 def test_a_single_leaf_is_a_circuit():
-    GRAPHS_LEAF = RegionGraph((Region((0,), 2, "leaf", leaf="gaussian"),))
-    from voronoi_circuits.circuits.folded import FoldedCircuit
-
-    drawn = sample(FoldedCircuit(GRAPHS_LEAF), 500, root=1)
-    assert stats.kstest(drawn.rows[:, 0].numpy(), stats.norm(0, 1.0001).cdf).pvalue > 1e-3
+    graph = RegionGraph((Region((0,), 2, "leaf", leaf="gaussian"),))
+    drawn = sample(FoldedCircuit(graph), 500, root=1)
+    assert stats.kstest(drawn.rows[:, 0].numpy(), stats.norm(0, 1.0001).cdf).pvalue > 1e-4
 
 
 def test_categorical_draws_by_weight():
@@ -154,4 +155,4 @@ def test_categorical_draws_by_weight():
     drawn = categorical(weights.log().expand(5000, -1) + 1e5, seeded())
     counts = torch.bincount(drawn, minlength=4)
     assert counts[1] == 0
-    assert stats.chisquare(counts[[0, 2, 3]], 5000 * weights[[0, 2, 3]]).pvalue > 1e-3
+    assert stats.chisquare(counts[[0, 2, 3]], 5000 * weights[[0, 2, 3]]).pvalue > 1e-4

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 import torch
+
 from experiments import configuration
 from experiments.configuration import chosen, grid, overlaid, read, specification
-
 from voronoi_circuits import datasets
 from voronoi_circuits.training import Adam
 
@@ -47,7 +47,7 @@ def test_what_is_compared_has_the_same_size(name):
         if run.model in ("mixture", "vt_ours"):
             assert own == pytest.approx(size[run.structure, "vt"], rel=0.06)
         if "peer" in run.shown:
-            assert own == pytest.approx(size[run.structure, run.shown["peer"]], rel=0.08)
+            assert own == pytest.approx(size[run.structure, run.shown["peer"]], rel=0.1)
 
 
 def test_learners_and_certificates_are_accepted():

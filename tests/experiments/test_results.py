@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from experiments import results
 from tests.experiments.fakes import grid, record
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from experiments import results, runs, synthetic
 from experiments.configuration import grid, read
 

@@ -16,8 +16,12 @@ def leaf(variable: int, units: int = 2) -> Region:
     return Region((variable,), units, "leaf", leaf="gaussian")
 
 
-PAIRS = RegionGraph((leaf(0), leaf(1), leaf(2), Region((0, 1), 3, "tucker", (0, 1)), Region((0, 1, 2), 1, "tucker", (3, 2))))
-TRIPLE = RegionGraph((leaf(0), leaf(1), leaf(2), Region((0, 1, 2), 2, "cp", (0, 1, 2)), Region((0, 1, 2), 1, "sum", (3,))))
+PAIRS = RegionGraph(
+    (leaf(0), leaf(1), leaf(2), Region((0, 1), 3, "tucker", (0, 1)), Region((0, 1, 2), 1, "tucker", (3, 2)))
+)
+TRIPLE = RegionGraph(
+    (leaf(0), leaf(1), leaf(2), Region((0, 1, 2), 2, "cp", (0, 1, 2)), Region((0, 1, 2), 1, "sum", (3,)))
+)
 PLAIN = Circuit(units=2)
 DISCRETE = Circuit(units=2, leaf={1: "categorical"})
 

@@ -68,7 +68,10 @@ def test_gradients_equal_those_of_the_dense_pass():
     model = VT(PLAIN, 5).build(rows(), seeded())
     x = points("vt", 100)
     found = []
-    for values in (model.log_unnormalized(x), model.experts.total(Question(x, complete=True), hard_gates(model.placed, x))):
+    for values in (
+        model.log_unnormalized(x),
+        model.experts.total(Question(x, complete=True), hard_gates(model.placed, x)),
+    ):
         model.zero_grad()
         values.sum().backward()
         found.append([p.grad.clone() for p in model.experts.parameters()])

@@ -105,7 +105,9 @@ def test_three_dimensions_with_one_axis_integrated_exactly():
 @pytest.mark.parametrize("name", VTS)
 def test_f_and_its_ungated_twin_by_explicit_loops(name):
     model, x = build(name), points(name, 25)
-    np.testing.assert_allclose(model.log_unnormalized(x).detach(), vt_log_f(model, x.numpy()), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        model.log_unnormalized(x).detach(), vt_log_f(model, x.numpy()), rtol=1e-11, atol=1e-11
+    )
     ungated = vt_log_f(model, x.numpy(), gated=False)
     np.testing.assert_allclose(model.ungated().log_prob(x).detach(), ungated, rtol=1e-11, atol=1e-11)
 
@@ -158,7 +160,9 @@ def test_nested_draws_lie_in_their_cells_and_accept_z(name):
 def test_rows_on_a_facet_go_to_the_lower_index_and_bounds_hold_both_sides():
     model = plane("own")
     with torch.no_grad():
-        model.placed[0].tessellation.centroids.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [9.0, 9.0], [9.0, 9.0]]))
+        model.placed[0].tessellation.centroids.copy_(
+            torch.tensor([[1.0, 0.0], [-1.0, 0.0], [9.0, 9.0], [9.0, 9.0]])
+        )
     x = torch.tensor([[0.0, 0.7], [0.0, -3.0]]).double()
     assert model.placed[0].cells(x).tolist() == [0, 0]
     both = torch.stack([model.routed(x, torch.full((2,), k)) for k in (0, 1)])

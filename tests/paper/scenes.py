@@ -59,7 +59,9 @@ def factorised(means: Array, deviations: Array, graph: RegionGraph | None = None
     return circuit
 
 
-def gated(centroids: Array, means: Array, deviations: Array, logits: Sequence[float] | None = None) -> VTModel:
+def gated(
+    centroids: Array, means: Array, deviations: Array, logits: Sequence[float] | None = None
+) -> VTModel:
     """A root gate over fully factorised Gaussians."""
     circuit = factorised(means, deviations)
     gate = VoronoiGate(
@@ -166,7 +168,9 @@ def _below(circuit: FoldedCircuit, expert: int, region: int, unit: int, d: int) 
     partial = [Contribution(1.0, np.zeros(d), np.zeros(d), {region: unit})]
     for child, weights in zip(shape.children, circuit.weights(region), strict=True):
         partial = [
-            Contribution(a.weight * w * b.weight, a.mean + b.mean, a.deviation + b.deviation, a.units | b.units)
+            Contribution(
+                a.weight * w * b.weight, a.mean + b.mean, a.deviation + b.deviation, a.units | b.units
+            )
             for a in partial
             for i, w in enumerate(weights[expert, unit].tolist())
             for b in _below(circuit, expert, child, i, d)

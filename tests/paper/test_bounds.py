@@ -1,6 +1,7 @@
 """Section 3.1: boxes, bounds, propagation, refinement, marginals and conditionals."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ def integrals(model: VTModel) -> tuple[np.ndarray, float]:
 
 
 def everything(model: VTModel) -> Refinement:
+    """The refinement of Z, with nothing left to learn."""
+    model.requires_grad_(False)
     nothing = torch.full((1, model.n_variables), torch.nan, dtype=torch.float64)
     end = torch.full_like(nothing, torch.inf)
     return Refinement(model, nothing, -end, end)
@@ -48,7 +51,8 @@ def test_lemma_cell_integral_bounds(seed: int) -> None:
     truth, _ = integrals(model)
     boxes = [inner_boxes(model, sites(model)[0]), outer_boxes(model, model.placed[0])]
     below, above = (
-        model.experts.values(Question.mass(box.low, box.high)).exp().diagonal().detach().numpy() for box in boxes
+        model.experts.values(Question.mass(box.low, box.high)).exp().diagonal().detach().numpy()
+        for box in boxes
     )
     assert (below <= truth + 1e-9).all()
     assert (truth <= above + 1e-9).all()
@@ -67,7 +71,7 @@ def test_theorem_bound_propagation(place: str) -> None:
 
 
 def test_algorithm_certified_bound_computation() -> None:
-    """At a gated root I^± = Σ_k π_k ∫ over B_k^± of p_k, and no more than Σ_k π_k; below it sums and products."""
+    """At a gated root I^± = Σ_k π_k ∫ over B_k^± of p_k, capped by 1; above a gate sums and products."""
     model = build(VT(Circuit(units=2), cells=4), 2, 5)
     weights = model.experts.log_weights(torch.float64).exp()
     sides = []
@@ -83,7 +87,9 @@ def test_algorithm_certified_bound_computation() -> None:
     low, high = (side.new_full((2, 4), sign * torch.inf) for side, sign in zip(box, (-1, 1), strict=True))
     low[:, :2], high[:, :2] = box
     units = inner.experts.circuit.run(Question.mass(low, high))[4][0].exp().diagonal()
-    mixed = (inner.experts.circuit.weights(6)[0][0, 0] @ units).detach()  # the other factor of the root's product is 1
+    mixed = (
+        inner.experts.circuit.weights(6)[0][0, 0] @ units
+    ).detach()  # the other factor of the root's product is 1
     assert certify(inner, "boxes").lower == pytest.approx(float(mixed.log()), abs=1e-12)
 
 
@@ -95,7 +101,9 @@ def test_theorem_monotone_tightening() -> None:
     part = refinement.partitions[0]
     found, widths = [], []
     for _ in range(40):
-        found.append([ratio[0] for ratio in part.ratios()])  # each unit's share, before anything is intersected
+        found.append(
+            [ratio[0] for ratio in part.ratios()]
+        )  # each unit's share, before anything is intersected
         widths.append(float(refinement.gap[0]))
         assert refinement.lower[0] <= np.log(truth) <= refinement.upper[0]
         refinement.step(torch.tensor([True]), torch.tensor([64]))
@@ -135,7 +143,7 @@ def test_theorem_monotone_tightening_rate(d: int) -> None:
 
 
 def test_algorithm_adaptive_refinement() -> None:
-    """One bisection a step: the box that adds most to the gap is replaced by its two halves; it stops at ε."""
+    """One bisection a step: the box that adds most to the gap gives way to its two halves; it stops at ε."""
     model = build(VT(Circuit(units=2), cells=3), 2, 8)
     refinement = everything(model)
     part, weight = refinement.partitions[0], refinement.weights[0]
@@ -178,20 +186,22 @@ def test_proposition_per_iteration_complexity(monkeypatch: pytest.MonkeyPatch) -
         refinement.step(torch.tensor([True]), torch.tensor([1]))
         costs.append((seen["labelled"], seen["integrated"]))
     assert {labelled for labelled, _ in costs} == {2}
-    assert max(integrated for _, integrated in costs) <= 2 * 2 * 4 + 2  # boxes, sides, cells; and the root's two
+    assert (
+        max(integrated for _, integrated in costs) <= 2 * 2 * 4 + 2
+    )  # boxes, sides, cells; and the root's two
 
 
 def test_proposition_per_iteration_complexity_of_labels() -> None:
-    """Half-spaces cost O(K² d) a box, no corners: what is written grows in proportion to d, never like 2^d."""
+    """Half-spaces cost O(K² d) a box, no corners: what is written grows like d, never like 2^d."""
 
     def cost(cells: int, d: int, boxes: int = 64) -> int:
         tessellation, low = Tessellation(rows(0, cells, d)), rows(1, boxes, d)
         return written(lambda: tessellation.classify(low, low + 0.1))
 
     by_dimension = [cost(8, d) for d in (8, 16, 32, 64)]
-    assert all(b < 2.05 * a for a, b in zip(by_dimension, by_dimension[1:], strict=False))
+    assert all(b < 2.05 * a for a, b in pairwise(by_dimension))
     by_cells = [cost(k, 16) for k in (8, 16, 32)]
-    assert all(b < 4.1 * a for a, b in zip(by_cells, by_cells[1:], strict=False))
+    assert all(b < 4.1 * a for a, b in pairwise(by_cells))
 
 
 def test_corollary_marginal_bounds() -> None:
@@ -219,7 +229,12 @@ def test_marginal_boxes_are_sliced_and_never_projected() -> None:
     slope, centre, radius = 1.61, 0.75, 2.4  # V_1 = {x_2 >= x_1 + 1.61}; the paper's box touches its facet
     first = np.array([centre - slope - 2 * radius, centre])
     second = np.array([centre - slope, first[0] + slope])  # its mirror image in the facet
-    model = gated(np.array([first, second]), np.array([[0.0, 0.0], [40.0, 0.0]]), np.array([[0.45, 1.0]] * 2), [20.0, -20.0])
+    model = gated(
+        np.array([first, second]),
+        np.array([[0.0, 0.0], [40.0, 0.0]]),
+        np.array([[0.45, 1.0]] * 2),
+        [20.0, -20.0],
+    )
     x_density = stats.norm(0, 0.45).pdf(0)
     truth = x_density * stats.norm.sf(slope)
     assert truth == pytest.approx(0.048, abs=5e-4)

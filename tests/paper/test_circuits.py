@@ -75,7 +75,9 @@ def test_definition_decomposability() -> None:
     found = scopes(nodes)
     for node in nodes:
         if node.kind == "product":
-            assert sum(len(found[c]) for c in node.children) == len(frozenset().union(*(found[c] for c in node.children)))
+            assert sum(len(found[c]) for c in node.children) == len(
+                frozenset().union(*(found[c] for c in node.children))
+            )
     assert decomposability(OWN)
     answer = decomposability([*LEAVES, Region((0, 1), 1, "cp", (0, 1)), Region((0, 1), 1, "tucker", (3, 1))])
     assert not answer
@@ -93,7 +95,7 @@ def test_definition_determinism() -> None:
 
 
 def test_a_hard_gated_root_is_deterministic_up_to_facets() -> None:
-    """Exactly one π_k g_k p_k is positive, where all π_k p_k are; a facet, whole here, goes to the lower index."""
+    """Exactly one π_k g_k p_k is positive, where all π_k p_k are; a facet goes to the lower index."""
     model = build(VT(Circuit(units=2), cells=4), 2, 5)
     gate, x = model.root_gate, rows(6, 500, 2)
     ungated = model.experts.values(Question.density(x)).T + model.experts.log_weights(x.dtype)

@@ -28,7 +28,7 @@ MEANS, DEVIATIONS = np.array([[0.3, 0.1], [0.2, -0.4]]), np.array([[0.7, 1.2], [
 
 
 def two_level() -> VTModel:
-    """Example "Two-Level Interaction": x_1 + x_2 + x_3 + x_4 <= 0.6 at the root, x_1 − x_2 <= 0.5 at the left child."""
+    """x_1 + x_2 + x_3 + x_4 <= 0.6 at the root, x_1 − x_2 <= 0.5 at the left child."""
     model = build(VT(Circuit(FOUR), cells=2, gate_at=["root", (0, 1)]), 4, 3)
     root, left = model.placed
     with torch.no_grad():
@@ -52,17 +52,19 @@ def test_definition_voronoi_gated_sum_node(shared: bool) -> None:
 
 
 def test_proposition_single_layer_intractability() -> None:
-    """Restricted to V_1 = {x_2 > x_1}, independent variables are dependent; restricted to a quadrant, they are not.
+    """Within V_1 = {x_2 > x_1} independent variables are dependent; within a quadrant they are not.
 
-    If ∫ over V factored, the mass of {x_1 <= a, x_2 <= b} within V would be the product of those of {x_1 <= a} and
-    {x_2 <= b} within V, over the mass of V.
+    If ∫ over V factored, the mass of {x_1 <= a, x_2 <= b} within V would be the product of those of
+    {x_1 <= a} and {x_2 <= b} within V, over the mass of V.
     """
     one, two = (stats.norm(m, s) for m, s in zip(MEANS[0], DEVIATIONS[0], strict=True))
 
     def within(a: float, b: float, oblique: bool) -> float:
         if not oblique:
             return max(one.cdf(a) - one.cdf(0.0), 0.0) * max(two.cdf(b) - two.cdf(-0.5), 0.0)
-        found = integrate.quad(lambda x: one.pdf(x) * max(two.cdf(b) - two.cdf(x), 0.0), -9, min(a, b), epsabs=1e-13)
+        found = integrate.quad(
+            lambda x: one.pdf(x) * max(two.cdf(b) - two.cdf(x), 0.0), -9, min(a, b), epsabs=1e-13
+        )
         return found[0]
 
     for oblique in (True, False):
@@ -99,15 +101,19 @@ def test_theorem_alignment_enables_factorization() -> None:
     for child in regions[joint].children:
         leaf, at = model.experts.circuit.leaf(child)
         twins = [oracle.normal(leaf, (0, at, k)) for k in range(3)]
-        masses.append([t.cdf(h) - t.cdf(l) for t, l, h in zip(twins, *supports[child], strict=True)])
+        masses.append([t.cdf(b) - t.cdf(a) for t, a, b in zip(twins, *supports[child], strict=True)])
     weight = model.experts.circuit.weights(joint)[0][0, 0].detach().numpy().reshape(3, 3)
-    factored = sum(weight[i, j] * masses[0][i] * masses[1][j] for i, j in itertools.product(range(3), repeat=2))
+    factored = sum(
+        weight[i, j] * masses[0][i] * masses[1][j] for i, j in itertools.product(range(3), repeat=2)
+    )
     assert model.log_partition().exp().item() == pytest.approx(factored, rel=1e-12)
     edges = {regions[c].scope[0]: supports[c][0][1:] for c in supports}
     x, wx = oracle.nodes(-9, 9, list(edges[0]))
     y, wy = oracle.nodes(-9, 9, list(edges[1]))
     grid = torch.cartesian_prod(torch.tensor(x), torch.tensor(y))
-    direct = (model.log_unnormalized(grid).exp() * torch.outer(torch.tensor(wx), torch.tensor(wy)).flatten()).sum()
+    direct = (
+        model.log_unnormalized(grid).exp() * torch.outer(torch.tensor(wx), torch.tensor(wy)).flatten()
+    ).sum()
     assert direct.item() == pytest.approx(factored, rel=1e-9)
 
 
@@ -125,12 +131,15 @@ def test_proposition_constraint_accumulation() -> None:
 
 
 def test_example_two_level_interaction() -> None:
-    """Z needs the bivariate normal of both constraints: taking them one by one is wrong, the certificate is not."""
+    """Z needs the bivariate normal of both constraints: one by one is wrong, the certificate is not."""
     model = two_level()
     truth = true_partition(model)
     apart = 0.0
     for expert, found in contributions(model):
-        cuts = [stats.norm(a @ found.mean, np.linalg.norm(a * found.deviation)).cdf(b) for a, b in constraints(model, expert, found.units)]
+        cuts = [
+            stats.norm(a @ found.mean, np.linalg.norm(a * found.deviation)).cdf(b)
+            for a, b in constraints(model, expert, found.units)
+        ]
         apart += found.weight * cuts[0] * cuts[1]
     assert abs(apart / truth - 1) > 0.03
     certificate = certify(model, max_boxes=5000)
@@ -138,9 +147,11 @@ def test_example_two_level_interaction() -> None:
 
 
 def test_example_two_level_interaction_context() -> None:
-    """Without x_3, x_4 the root's constraint on (x_1, x_2) is no half-plane: it is a smooth function of x_1 + x_2."""
+    """Without x_3, x_4 the root's constraint is no half-plane but a smooth function of x_1 + x_2."""
     model = two_level()
-    x = torch.tensor([[0.1, 0.3, torch.nan, torch.nan], [0.9, 1.1, torch.nan, torch.nan]], dtype=torch.float64)
+    x = torch.tensor(
+        [[0.1, 0.3, torch.nan, torch.nan], [0.9, 1.1, torch.nan, torch.nan]], dtype=torch.float64
+    )
     truth = np.zeros(2)
     for expert, found in contributions(model):
         (root, c), (left, e) = constraints(model, expert, found.units)
@@ -156,7 +167,7 @@ def test_example_two_level_interaction_context() -> None:
 
 
 def test_example_a_rotated_hyperplane() -> None:
-    """x_1 + x_2 = c: one centroid pair is exact; a k × k grid misplaces mass that falls no faster than 1/k."""
+    """x_1 + x_2 = c: one centroid pair is exact; a k × k grid misplaces mass, about 1/k of it."""
     c = 0.5
     pair = Tessellation(torch.tensor([[0.0, 0.0], [c, c]], dtype=torch.float64))
     x = rows(6, 5000, 2)

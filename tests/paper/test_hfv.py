@@ -1,5 +1,6 @@
 """Section 3.2: hierarchical factorized Voronoi circuits, exact and at the cost that is stated."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ def grid(model: HFVModel, reach: float, width: float, order: int) -> tuple[torch
     """Nodes (N, D) and weights that break at every cell's edge."""
     axes, weights = [], []
     for variable in range(model.n_variables):
-        leaf = next(k for k in model.intervals if model.experts.circuit.graph.regions[int(k)].scope == (variable,))
+        leaf = next(
+            k for k in model.intervals if model.experts.circuit.graph.regions[int(k)].scope == (variable,)
+        )
         edges = model.interval_cells(int(leaf)).edges()[1][0, :-1].tolist()
         x, w = oracle.nodes(-reach, reach, edges, width, order)
         axes.append(torch.tensor(x))
@@ -61,7 +64,12 @@ def test_theorem_tractability_of_hfv_partition_function(n_variables: int) -> Non
     assert model.exactness.kind is Kind.EXACT
     x, w = grid(model, 8.0, 1.0 if n_variables == 2 else 2.0, 12)
     with torch.no_grad():
-        total = torch.stack([(model.log_unnormalized(a).exp() * b).sum() for a, b in zip(x.split(100_000), w.split(100_000), strict=True)]).sum()
+        total = torch.stack(
+            [
+                (model.log_unnormalized(a).exp() * b).sum()
+                for a, b in zip(x.split(100_000), w.split(100_000), strict=True)
+            ]
+        ).sum()
         assert model.log_partition().item() == pytest.approx(total.log().item(), abs=1e-8)
 
 
@@ -69,8 +77,6 @@ def test_theorem_tractability_of_hfv_marginals_and_conditionals() -> None:
     """log p(x_0, x_1) and log p(x_2 | x_0, x_1) against quadrature over x_2, in three variables."""
     model = build(HFV(Circuit(units=2), cells=3, units_per_cell=2), 3, 5)
     x = rows(6, 5, 3)
-    every, weights = grid(model, 9.0, 18.0, 2)
-    del every, weights
     leaf = next(k for k in model.intervals if model.experts.circuit.graph.regions[int(k)].scope == (2,))
     t, w = oracle.nodes(-9, 9, model.interval_cells(int(leaf)).edges()[1][0, :-1].tolist())
     z = model.log_partition().item()
@@ -82,7 +88,9 @@ def test_theorem_tractability_of_hfv_marginals_and_conditionals() -> None:
         line[:, 2] = torch.tensor(t)
         truth = np.log(w @ model.log_unnormalized(line).exp().detach().numpy()) - z
         assert marginal[i].item() == pytest.approx(truth, abs=1e-9)
-        assert conditional[i].item() == pytest.approx(model.log_unnormalized(x)[i].item() - z - truth, abs=1e-9)
+        assert conditional[i].item() == pytest.approx(
+            model.log_unnormalized(x)[i].item() - z - truth, abs=1e-9
+        )
 
 
 class JointCells:
@@ -105,8 +113,10 @@ class JointCells:
 
 
 @pytest.mark.parametrize(("factors", "gated_sums"), [(2, 3), (3, 1)])
-def test_theorem_tractability_of_hfv_cost(factors: int, gated_sums: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each gated sum meets K^m joint cells, once a pass: K² for two factors, K³ for three; marginals cost as much."""
+def test_theorem_tractability_of_hfv_cost(
+    factors: int, gated_sums: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each gated sum meets K^m joint cells, once a pass: K² for two factors, K³ for three."""
     counter, seen = JointCells(monkeypatch), []
     for cells in (2, 3, 5, 8):
         circuit = Circuit(TRIPLE) if factors == 3 else Circuit(units=1)
@@ -132,14 +142,14 @@ def test_theorem_tractability_of_hfv_cost_in_numbers_written() -> None:
         return written(lambda: model.ask(x))
 
     by_cells = [cost(2, k) for k in (4, 8, 16)]
-    assert all(b < 4.2 * a for a, b in zip(by_cells, by_cells[1:], strict=False))
+    assert all(b < 4.2 * a for a, b in pairwise(by_cells))
     assert by_cells[2] > 2.5 * by_cells[1]
     by_size = [cost(d, 4) for d in (4, 8, 16)]
-    assert all(b < 2.6 * a for a, b in zip(by_size, by_size[1:], strict=False))
+    assert all(b < 2.6 * a for a, b in pairwise(by_size))
 
 
 def test_hfv_on_chosen_levels() -> None:
-    """Gates may be left to chosen levels, still exact; a gated level above an ungated one is refused by name."""
+    """Gates on chosen levels are exact too; a gated level above an ungated one is refused by name."""
     model = build(HFV(Circuit("einet", units=2), cells=2, levels=[1]), 4, 9)
     assert model.exactness.kind is Kind.EXACT
     x = rows(10, 50, 4)

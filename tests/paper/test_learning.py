@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from tests import oracle
 from tests.paper.scenes import FOUR, build, rows
 from voronoi_circuits.geometry import Tessellation
-from voronoi_circuits.geometry.kmeans import kmeans
 from voronoi_circuits.specs import HFV, VT, Circuit
 from voronoi_circuits.training import Adam
 
@@ -36,7 +35,8 @@ def test_definition_soft_voronoi_gated_sum() -> None:
     model = build(*SPECS["vt, independent experts"], 2)
     x = rows(3, 100, 2)
     experts = [
-        torch.from_numpy(oracle.evaluate(model.experts.circuit, x.numpy(), expert=e)[-1][0]).exp() for e in range(3)
+        torch.from_numpy(oracle.evaluate(model.experts.circuit, x.numpy(), expert=e)[-1][0]).exp()
+        for e in range(3)
     ]
     weight = model.experts.log_weights(x.dtype).exp()
     for alpha in (0.3, 5.0):
@@ -47,7 +47,7 @@ def test_definition_soft_voronoi_gated_sum() -> None:
 
 @pytest.mark.parametrize("name", list(SPECS))
 def test_proposition_differentiability(name: str) -> None:
-    """At a finite α log f(x; α) has the derivatives of finite differences in every parameter, in x and in α."""
+    """At a finite α log f(x; α) has the derivatives of finite differences in all parameters, x and α."""
     model = build(*SPECS[name], 4)
     x, alpha = rows(5, 6, model.n_variables), torch.tensor(1.1, dtype=torch.float64)
 
@@ -58,7 +58,7 @@ def test_proposition_differentiability(name: str) -> None:
 
 
 def test_proposition_differentiability_of_exact_likelihoods() -> None:
-    """HFV's hard, normalised log-likelihood has derivatives too, in all but the centroids, which are edges of cells."""
+    """HFV's hard, normalised log-likelihood has derivatives too, in all but the centroids."""
     model = build(*SPECS["hfv"], 6)
     x = rows(7, 6, 3)
     learned = {n: p for n, p in model.named_parameters() if "centroids" not in n}
@@ -71,7 +71,9 @@ def check_derivatives(value: Callable[[], Tensor], parameters: dict[str, Tensor]
         parameter.requires_grad_()
     gradients = torch.autograd.grad(value(), list(parameters.values()))
     for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
-        direction = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        direction = torch.randn(
+            parameter.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        )
         sides = []
         for step in (1e-5, -2e-5):
             with torch.no_grad():
@@ -85,7 +87,7 @@ def check_derivatives(value: Callable[[], Tensor], parameters: dict[str, Tensor]
 
 
 def test_proposition_centroid_gradient() -> None:
-    """∇_{c_k} w_k = 2α w_k (1 − w_k)(u − c_k); the paper leaves out ∇_{c_j} w_k = −2α w_k w_j (u − c_j), j ≠ k."""
+    """∇_{c_k} w_k = 2α w_k (1 − w_k)(u − c_k), and, left out there, ∇_{c_j} w_k = −2α w_k w_j (u − c_j)."""
     cells, u, alpha = Tessellation(rows(8, 4, 2)), rows(9, 1, 2), 0.8
     w = cells.log_soft(u, alpha).exp()[0]
     for k in range(4):
@@ -97,7 +99,7 @@ def test_proposition_centroid_gradient() -> None:
 
 
 def test_the_gate_of_a_factor_and_its_gradient_depend_on_its_own_variables_alone() -> None:
-    """In a model: w^i and its derivatives see x_i only. The likelihood's gradient does not: it weighs w^i by the rest."""
+    """w^i and its derivatives see x_i only; the likelihood's gradient weighs them by the rest of the row."""
     model = build(HFV(Circuit(units=1), cells=3), 3, 10)
     key = next(k for k in model.intervals if model.experts.circuit.graph.regions[int(k)].scope == (1,))
     centroids = model.interval_cells(int(key)).centroids
@@ -126,7 +128,9 @@ def test_theorem_soft_to_hard_convergence_of_models(name: str) -> None:
     x = rows(14, 200, model.n_variables)
     with torch.no_grad():
         hard = model.log_unnormalized(x)
-        errors = [(model.soft_log(x, alpha) - hard).abs().median().item() for alpha in (1.0, 10.0, 100.0, 1e4)]
+        errors = [
+            (model.soft_log(x, alpha) - hard).abs().median().item() for alpha in (1.0, 10.0, 100.0, 1e4)
+        ]
         assert errors == sorted(errors, reverse=True)
         assert errors[-1] < 1e-9
         assert (model.soft_log(x, 1e9) - hard).abs().max() < 1e-9
@@ -160,7 +164,6 @@ def test_algorithm_soft_gating_training_with_annealing(spec: VT | HFV) -> None:
     assert model.soft_log(x, 1.0).mean().item() > before or model.log_unnormalized(x).mean().item() > before
     torch.testing.assert_close(model.log_unnormalized(x), model.soft_log(x, 1e8), rtol=1e-3, atol=1e-3)
     assert start_of(model) != found  # centroids have learned
-    assert kmeans(x, 3, generator=torch.Generator().manual_seed(0)).shape == (3, 2)
 
 
 def start_of(model: nn.Module) -> list[float]:

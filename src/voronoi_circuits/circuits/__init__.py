@@ -1,4 +1,4 @@
-"""Smooth, decomposable circuits: structures as data, folded layers, one pass up and one down. Knows no geometry."""
+"""Circuits: structures as data, folded layers, one pass up and one down. Knows nothing of geometry."""
 
 from voronoi_circuits.circuits.chow_liu import chow_liu_tree, mutual_information
 from voronoi_circuits.circuits.folded import FoldedCircuit

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 Positions = tuple[Tensor, ...]
 _CHUNK = 1 << 22
-_BLOCK = 1 << 18  # numbers in one block of outer products: a megabyte of float32, the cache of a core
+_BLOCK = 1 << 19  # numbers between the products of one block: two megabytes of float32
 _ROWS = 64  # rows of a block at least: fewer make poor matrix products
 
 
@@ -150,9 +150,9 @@ class _Tucker(Function):
         weights = _softmax(logits)
         (p, top_p), (q, top_q) = _scaled(first), _scaled(second)
         result = weights.new_empty(*logits.shape[:3], first.shape[-1])
-        w, left, right, into = (tensor.flatten(0, 1) for tensor in (weights, p, q, result))
-        for n, b in _blocks(left, right):
-            torch.bmm(w[n], _outer(left[n, :, b], right[n, :, b]), out=into[n, :, b])
+        w, left, right, into = (tensor.flatten(0, 1) for tensor in (weights.view_as(logits), p, q, result))
+        for n, b in _blocks(w, left):
+            _pairs(w[n], left[n, :, b], right[n, :, b], into[n, :, b])
         out = result.log().add_(top_p).add_(top_q)
         ctx.low, ctx.at = _lost(result, top_p + top_q)
         if ctx.at:
@@ -172,14 +172,11 @@ def _tucker_gradient(ctx: Any, grad_out: Tensor) -> tuple[Tensor, Tensor, Tensor
     grad, ratio = _ratio(grad_out, result, out, ctx.low)
     grad_weights = weights.new_zeros(weights.shape)
     grad_first, grad_second = p.new_empty(p.shape), q.new_empty(q.shape)
-    w, left, right, up = (tensor.flatten(0, 1) for tensor in (weights, p, q, ratio))
+    w, left, right, up = (tensor.flatten(0, 1) for tensor in (weights.view_as(logits), p, q, ratio))
     to_w, to_first, to_second = (tensor.flatten(0, 1) for tensor in (grad_weights, grad_first, grad_second))
-    for n, b in _blocks(left, right):
-        outer, above = _outer(left[n, :, b], right[n, :, b]), up[n, :, b]
-        to_w[n].baddbmm_(above, outer.mT)
-        down = torch.bmm(w[n].mT, above).mul_(outer).unflatten(1, (left.shape[1], right.shape[1]))
-        torch.sum(down, 2, out=to_first[n, :, b])
-        torch.sum(down, 1, out=to_second[n, :, b])
+    for n, b in _blocks(w, left):
+        into = to_w[n], to_first[n, :, b], to_second[n, :, b]
+        _pairs_gradient(w[n], left[n, :, b], right[n, :, b], up[n, :, b], *into)
     grad_logits = grad_weights.mul_(weights).view_as(logits)
     if ctx.at:
         into = (grad_first, grad_second)
@@ -189,15 +186,49 @@ def _tucker_gradient(ctx: Any, grad_out: Tensor) -> tuple[Tensor, Tensor, Tensor
     return grad_logits, grad_first, grad_second
 
 
+def _pairs(w: Tensor, p: Tensor, q: Tensor, out: Tensor) -> None:
+    """Σ_ij w_oij p_i q_j into ``out`` (N, O, B), for w (N, O, I, J), p (N, I, B) and q (N, J, B).
+
+    Whatever is smaller lies between: Σ_j w_oij q_j for every (o, i), or p_i q_j for every (i, j).
+    """
+    if _narrow(w):
+        mixed = torch.bmm(w.flatten(1, 2), q).view(*w.shape[:3], -1)
+        torch.sum(mixed.mul_(p.unsqueeze(1)), 2, out=out)
+    else:
+        torch.bmm(w.flatten(2), _outer(p, q), out=out)
+
+
+def _pairs_gradient(
+    w: Tensor, p: Tensor, q: Tensor, up: Tensor, to_w: Tensor, to_p: Tensor, to_q: Tensor
+) -> None:
+    """Σ_b up_o p_i q_j added to ``to_w``; p_i Σ_oj up_o w_oij q_j into ``to_p`` and likewise ``to_q``."""
+    if _narrow(w):
+        share, mixed = _outer(up, p), torch.bmm(w.flatten(1, 2), q)
+        to_w.view_as(w.flatten(1, 2)).baddbmm_(share, q.mT)
+        torch.sum(mixed.mul_(share).view(*w.shape[:3], -1), 1, out=to_p)
+        torch.mul(torch.bmm(w.flatten(1, 2).mT, share), q, out=to_q)
+    else:
+        outer = _outer(p, q)
+        to_w.baddbmm_(up, outer.mT)
+        down = torch.bmm(w.flatten(2).mT, up).mul_(outer).view(len(w), *w.shape[2:], -1)
+        torch.sum(down, 2, out=to_p)
+        torch.sum(down, 1, out=to_q)
+
+
+def _narrow(w: Tensor) -> bool:
+    """Whether there are fewer units than units of the second child, as at a root."""
+    return w.shape[1] < w.shape[3]
+
+
 def _outer(p: Tensor, q: Tensor) -> Tensor:
     """(N, I, B) and (N, J, B) -> (N, I * J, B)."""
     return (p.unsqueeze(2) * q.unsqueeze(1)).flatten(1, 2)
 
 
-def _blocks(p: Tensor, q: Tensor) -> list[tuple[slice, slice]]:
-    """Cuts N regions, and the rows of a large one, so that one block's outer products stay in the cache."""
-    regions, units, rows = p.shape
-    width = max(units * q.shape[1], 1)
+def _blocks(w: Tensor, p: Tensor) -> list[tuple[slice, slice]]:
+    """Cuts N regions, and the rows of a large one, so that what lies between stays in the cache."""
+    regions, _, rows = p.shape
+    width = max(w.shape[2] * min(w.shape[1], w.shape[3]), 1)
     high = max(min(rows, max(_ROWS, _BLOCK // width)), 1)
     wide = max(_BLOCK // (width * high), 1)
     corners = product(range(0, regions, wide), range(0, rows, high))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -19,8 +20,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (fit, score, sample, certify, datasets, demo, reproduce):
-    app.command()(command)
+EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
+    fit: ("fit rows.csv -o model", "fit rows.csv -o model --model hfv --cells 8 --epochs 50 --seed 0"),
+    score: ("score model rows.csv -o scores.csv",),
+    sample: ("sample model -n 500 -o drawn.csv", "sample model -n 500 -o drawn.csv --given x=0.5 --seed 1"),
+    certify: ("certify model", "certify model --tolerance 1e-4 --budget 300 --keep"),
+    datasets: ("datasets", "datasets pinwheel -o rows.csv", "datasets pinwheel -o test.csv --split test"),
+    demo: ("demo", "demo --epochs 100 --out pictures"),
+    reproduce: ("reproduce synthetic --out results --quick", "reproduce synthetic --out results --seeds 3"),
+}
+for command, examples in EXAMPLES.items():
+    lines = (f"  voronoi-circuits {example}" for example in examples)
+    app.command(epilog="\n".join(("\b", "Examples:", *lines)))(command)
 
 
 def show_version(wanted: bool) -> None:
@@ -36,10 +47,4 @@ def about(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    r"""Density models with geometric regions, and a proof of how far each likelihood can be off.
-
-    \b
-    voronoi-circuits datasets pinwheel -o rows.csv
-    voronoi-circuits fit rows.csv -o model
-    voronoi-circuits score model rows.csv -o scores.csv
-    """
+    """Density models with geometric regions, and a proof of how far each likelihood can be off."""

@@ -21,13 +21,7 @@ def datasets(
     split: Annotated[str, typer.Option(help="train, val or test.")] = "train",
     seed: Annotated[int, typer.Option(help="Seed of the set.")] = 0,
 ) -> None:
-    r"""List the datasets, or write one of them as CSV, standardised.
-
-    \b
-    voronoi-circuits datasets
-    voronoi-circuits datasets pinwheel -o train.csv
-    voronoi-circuits datasets pinwheel -o test.csv --split test
-    """
+    """List the datasets, or write one of them as CSV, standardised."""
     if name is None:
         if out is not None:
             raise ValueError(f"-o {out}: name the dataset to write, such as pinwheel")

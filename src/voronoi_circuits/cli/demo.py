@@ -30,12 +30,7 @@ def demo(
     epochs: Annotated[int, typer.Option(help="Passes over the rows.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of data and models.")] = 0,
 ) -> None:
-    r"""Fit a plain, a VT and an HFV circuit to pinwheel, certify them and draw them.
-
-    \b
-    voronoi-circuits demo
-    voronoi-circuits demo --epochs 100 --out pictures
-    """
+    """Fit a plain, a VT and an HFV circuit to pinwheel, certify them and draw them."""
     data = load("pinwheel", seed=seed)
     train, val, test = (torch.from_numpy(rows) for rows in (data.train, data.val, data.test))
     panels: list[tuple[str, Model, Tensor]] = []
@@ -52,7 +47,8 @@ def demo(
 def report(name: str, model: Model, test: Tensor) -> str:
     """The test log-likelihood and its certificate, in a sentence."""
     certificate = certify(model, budget=10.0)
-    lower, upper = (float(side.mean()) for side in model.log_prob_bounds(test, certificate))
+    with torch.no_grad():
+        lower, upper = (float(side.mean()) for side in model.log_prob_bounds(test, certificate))
     if model.exactness.kind is Kind.EXACT:
         return f"{name}: {lower:.4f} nats a test row; {certificate}"
     return f"{name}: between {lower:.4f} and {upper:.4f} nats a test row; {certificate}"

@@ -47,12 +47,7 @@ def fit(
     seed: Annotated[int | None, typer.Option(help="Seed; the same one gives the same model.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
-    r"""Fit a model to the rows of a CSV file.
-
-    \b
-    voronoi-circuits fit rows.csv -o model
-    voronoi-circuits fit rows.csv -o model --model hfv --cells 8 --epochs 50 --seed 0
-    """
+    """Fit a model to the rows of a CSV file."""
     rows = table(data)
     held = None if validation is None else table(validation)
     density = VoronoiDensity(
@@ -67,12 +62,9 @@ def fit(
 
 
 def score(model: Model, data: Data, out: Out) -> None:
-    r"""Write lower and upper bounds of the log density of each row; empty cells are missing values.
+    """Write lower and upper bounds of the log density of each row; empty cells are missing values.
 
     Densities are in the data's own units, in nats; an exact model gives the same number twice.
-
-    \b
-    voronoi-circuits score model rows.csv -o scores.csv
     """
     density, rows = load(model), table(data)
     starts = range(0, len(rows.values), BATCH)
@@ -96,12 +88,7 @@ def sample(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the draws.")] = None,
 ) -> None:
-    r"""Draw rows from a model, exactly.
-
-    \b
-    voronoi-circuits sample model -n 500 -o drawn.csv
-    voronoi-circuits sample model -n 500 -o drawn.csv --given x=0.5 --seed 1
-    """
+    """Draw rows from a model, exactly."""
     density = load(model)
     drawn = density.sample(n, cell=cell, given=dict(map(assignment, given or [])), random_state=seed)
     names = getattr(density, "feature_names_in_", None)
@@ -120,12 +107,7 @@ def certify(
         bool, typer.Option("--keep", help="Store what is proven in MODEL; later scores use it.")
     ] = False,
 ) -> None:
-    r"""Bound the normalising constant of a model, and so every likelihood that it reports.
-
-    \b
-    voronoi-circuits certify model
-    voronoi-circuits certify model --tolerance 1e-4 --budget 300 --max-boxes 1000000 --keep
-    """
+    """Bound the normalising constant of a model, and so every likelihood that it reports."""
     density = load(model)
     with Console(stderr=True).status("certify") as status:
 

@@ -18,12 +18,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A small part of it, in minutes.")] = False,
     seeds: Annotated[int, typer.Option(help="Runs of each model on each set.")] = 3,
 ) -> None:
-    r"""Run the paper's experiments and draw their figures; what is finished is kept, so a killed run goes on.
-
-    \b
-    voronoi-circuits reproduce synthetic --out results --quick
-    voronoi-circuits reproduce synthetic --out results --seeds 3
-    """
+    """Run the paper's experiments and draw their figures; a run that was killed goes on where it stopped."""
     valid_name("experiment", what, ("synthetic",))
     here = Path.cwd()
     if (here / "experiments" / f"{what}.py").is_file():

@@ -113,7 +113,7 @@ def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> 
         )
     if fitted.interrupted:
         warnings.warn(
-            f"fit was interrupted after {fitted.epochs} epochs: the model is the best so far", stacklevel=4
+            f"fit was interrupted after {fitted.epochs} epochs: the model is the best so far", stacklevel=3
         )
     certificate = certify(model, budget=budget)
     return Fit(model, certificate, fitted.history, fitted.epochs, columns)

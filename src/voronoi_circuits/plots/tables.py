@@ -104,7 +104,7 @@ def _learning_curves(rows: Sequence[Row]) -> Figure:
     first = first_rows(rows)
     marks: list[Line2D | Patch] = [Line2D([], [], label=name, **line(first[name])) for name in models]
     marks.append(Patch(facecolor=FAINT, alpha=0.4, linewidth=0, label="certified interval"))
-    figure.legend(handles=marks, loc="outside lower center", ncols=min(4, len(marks)))
+    figure.legend(handles=marks, loc="outside lower center", ncols=min(across + 1, len(marks)))
     return figure
 
 
@@ -121,13 +121,13 @@ def line(row: Row) -> dict[str, Any]:
 
 
 def limits(lower: Array, upper: Array) -> tuple[float, float]:
-    """Limits of an axis that leave out the lowest tenth of the lower curves, where training starts.
+    """Limits of an axis that leave out the lowest twentieth of the lower curves, where training starts.
 
-    >>> low, high = limits(np.array([-500.0] + 19 * [1.0]), np.full(20, 2.0))
+    >>> low, high = limits(np.array([-500.0] + 39 * [1.0]), np.full(40, 2.0))
     >>> low > 0, high > 2
     (True, True)
     """
-    low, high = float(np.quantile(lower, 0.1)), float(np.max(upper[np.isfinite(upper)]))
+    low, high = float(np.quantile(lower, 0.05)), float(np.max(upper[np.isfinite(upper)]))
     return low - 0.1 * (high - low), high + 0.05 * (high - low)
 
 
@@ -154,7 +154,7 @@ def _gap_curves(rows: Sequence[Row]) -> Figure:
         curve = [row for row in rows if row["curve"] == name and row["gap"] > 0]
         boxes, seconds, gap = (column(curve, part) for part in ("boxes", "seconds", "gap"))
         theorem = gap[:1] * (boxes / boxes[:1]) ** (-1.0 / curve[0]["dimension"])
-        by_boxes.loglog(boxes, theorem, color=colour, linewidth=1.0, linestyle=":")
+        by_boxes.loglog(boxes, theorem, color=colour, linewidth=1.0, linestyle=":", zorder=3)
         by_boxes.loglog(boxes, gap, color=colour, linewidth=1.8)
         by_seconds.loglog(seconds, gap, color=colour, linewidth=1.8)
     by_boxes.set(xlabel="boxes", ylabel="gap of log Z (nats)")
