@@ -3,7 +3,8 @@
     python -m experiments.synthetic --out DIR [--quick] [--seeds N] [--workers N]
 
 Runs the grid of synthetic.toml, writes DIR/results.jsonl run by run, and rebuilds the figures and report.md
-from it. Stopped at any moment, the same command goes on where it stopped.
+from it. Stopped at any moment, the same command goes on where it stopped; the grid is run seed by seed, so that what
+is there is a whole grid of fewer seeds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def main(
     file = out / "results.jsonl"
     runs = configuration.grid(configuration.read(settings, quick=quick), seeds)
     done = results.finished(results.read(file))
-    left = [run for run in runs if run.identity not in done]
+    left = sorted((run for run in runs if run.identity not in done), key=lambda run: run.seed)
     columns = (TextColumn("{task.description:42}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task("runs", total=len(runs), completed=len(runs) - len(left))
