@@ -3,8 +3,8 @@
     python -m experiments.synthetic --out DIR [--quick] [--seeds N] [--workers N]
 
 Runs the grid of synthetic.toml, writes DIR/results.jsonl run by run, and rebuilds the figures and report.md
-from it. Stopped at any moment, the same command goes on where it stopped; the grid is run seed by seed, so that what
-is there is a whole grid of fewer seeds.
+from it. Stopped at any moment, the same command goes on where it stopped; the grid is run seed by seed, so
+what is there is a whole grid of fewer seeds.
 """
 
 from __future__ import annotations

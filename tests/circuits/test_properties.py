@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.circuits.graphs import grow, random_regions
 
+from tests.circuits.graphs import grow, random_regions
 from voronoi_circuits.circuits.properties import (
     Property,
     decomposability,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.circuits.graphs import grow, random_regions
 
+from tests.circuits.graphs import grow, random_regions
 from voronoi_circuits.circuits.region_graph import Region, RegionGraph, StructureError, scope_name
 
 

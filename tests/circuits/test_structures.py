@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.circuits.graphs import random_regions
 
+from tests.circuits.graphs import random_regions
 from voronoi_circuits.circuits.region_graph import Region, RegionGraph, StructureError
 from voronoi_circuits.circuits.structures import (
     binarise,

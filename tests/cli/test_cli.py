@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 import voronoi_circuits as vc
 from voronoi_circuits.cli import app, main
 from voronoi_circuits.tables import read_csv, write_csv
+from voronoi_circuits.training.loop import Training
 
 ROWS = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 20.0] + [0.0, 100.0]
 
@@ -140,6 +141,18 @@ def test_reproduce_hands_over_to_the_checkouts_experiments(
         monkeypatch.delitem(sys.modules, name)
 
 
+def test_an_interrupted_fit_is_saved_and_says_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "_epoch", interrupted)
+    result = run("fit", home / "rows.csv", "-o", tmp_path / "m", "--model", "circuit")
+    assert "note: fit was interrupted after 0 epochs: the model is the best so far\n" in result.stderr
+    assert vc.load(tmp_path / "m").n_iter_ == 0
+
+
 @pytest.mark.parametrize("command", ["fit", "score", "sample", "certify", "datasets", "demo", "reproduce"])
 def test_help_shows_examples(command: str) -> None:
     assert f"Examples:\n    voronoi-circuits {command}" in run(command, "--help").stdout
@@ -153,6 +166,10 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "no file": (lambda h: ["fit", h / "none.csv", "-o", h / "m"], "none.csv: there is no such file"),
     "no model": (lambda h: ["certify", h / "none"], "none: there is no such model"),
     "model name": (lambda h: ["fit", h / "rows.csv", "-o", h / "m", "--model", "vtt"], "did you mean 'vt'"),
+    "no place": (
+        lambda h: ["fit", h / "rows.csv", "-o", h / "rows.csv"],
+        "something else than a saved model",
+    ),
     "cells": (
         lambda h: ["fit", h / "rows.csv", "-o", h / "m", "--model", "circuit", "--cells", 2],
         "--cells: a plain circuit has no cells",

@@ -4,9 +4,9 @@ from itertools import combinations, product
 import pytest
 import torch
 from scipy.stats import norm
-from tests.geometry import exact
 from torch import Tensor
 
+from tests.geometry import exact
 from voronoi_circuits.geometry import (
     Box,
     IntervalPartition,

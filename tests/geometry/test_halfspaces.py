@@ -4,9 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.geometry import exact
 from torch import Tensor
 
+from tests.geometry import exact
 from voronoi_circuits.geometry import Tessellation
 
 INF = float("inf")

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from tests.geometry import exact
 from torch import Tensor
 
+from tests.geometry import exact
 from voronoi_circuits.geometry import HierarchicalTessellation, scope_of
 
 VTREE = ((0, 2), (3, 1))

@@ -2,9 +2,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.geometry import exact
 from torch import Tensor
 
+from tests.geometry import exact
 from voronoi_circuits.geometry import IntervalPartition, Tessellation
 
 INF = float("inf")

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from tests.geometry import exact
 from torch import Tensor
 
+from tests.geometry import exact
 from voronoi_circuits.geometry import Tessellation, kmeans, kmeans_intervals
 from voronoi_circuits.geometry.kmeans import reseed
 

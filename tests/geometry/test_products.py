@@ -2,8 +2,8 @@ from itertools import product
 
 import pytest
 import torch
-from tests.geometry import exact
 
+from tests.geometry import exact
 from voronoi_circuits.geometry import (
     IntervalPartition,
     ProductTessellation,

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-from tests.geometry import exact
 from torch import Tensor
 
+from tests.geometry import exact
 from voronoi_circuits.geometry import Tessellation
 from voronoi_circuits.geometry.distances import log_soft_cells
 

@@ -271,7 +271,7 @@ def test_corollary_conditional_bounds() -> None:
     for i, given in enumerate(x[:, 1].tolist()):
         t, w = oracle.nodes(-9, 9, [(b - a[1] * given) / a[0] for a, b in lines if abs(a[0]) > 1e-12])
         line = torch.stack([torch.tensor(t), torch.full((len(t),), given, dtype=torch.float64)], 1)
-        truth = float(log_f[i]) - np.log(w @ model.log_unnormalized(line).exp().detach().numpy())
+        truth = log_f[i].item() - np.log(w @ model.log_unnormalized(line).exp().detach().numpy())
         assert low[i] <= truth <= high[i]
         assert high[i] - low[i] < 0.01
 
@@ -282,3 +282,18 @@ def test_corollary_conditional_bounds_without_a_proven_denominator() -> None:
     low, high = conditional_bounds(model, rows(15, 6, 2), [1], max_boxes=1)
     assert high.isposinf().any()
     assert not (low.isnan() | high.isnan()).any()
+
+
+def test_a_box_around_the_data_bounds_another_integral() -> None:
+    """Over Ω the bounds hold ∫ over Ω of f, of a truncated model; over R^d they hold Z. The two differ."""
+    model = build(VT(Circuit(units=2), cells=4), 2, 16)
+    _, z = integrals(model)
+    box = {0: (-1.0, 1.5), 1: (-1.2, 1.0)}
+    planes = oracle.bisectors(model.placed[0].tessellation.centroids.detach().numpy())
+    x, w = oracle.grid_2d(-1.5, 1.5, [*planes, (np.array([1.0, 0.0]), -1.0)], width=0.1)
+    inside = ((x[:, 0] > -1) & (x[:, 1] > -1.2) & (x[:, 1] < 1.0)).double()
+    omega = float((model.log_unnormalized(x).exp() * inside).detach() @ w)
+    whole, cut = certify(model, tolerance=0.01), certify(model.truncate(box), tolerance=0.01)
+    assert whole.lower <= np.log(z) <= whole.upper
+    assert cut.lower - 0.02 <= np.log(omega) <= cut.upper + 0.02  # the grid is coarse at the box's edges
+    assert cut.upper < whole.lower

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tests import oracle
 from tests.paper.scenes import FOUR, build, rows
+from voronoi_circuits.estimator import VoronoiDensity
 from voronoi_circuits.geometry import Tessellation
 from voronoi_circuits.specs import HFV, VT, Circuit
 from voronoi_circuits.training import Adam
@@ -171,3 +172,13 @@ def start_of(model: nn.Module) -> list[float]:
     name, centroids = next((n, p) for n, p in model.named_parameters() if n.endswith("centroids"))
     values = centroids[0] if name.startswith("intervals") else centroids[:, 0]
     return sorted(values.tolist())
+
+
+def test_the_papers_protocol() -> None:
+    """Tucker layers, as many cells as units, one circuit, Adam at 0.01, 500 rows, 100 epochs, α 1 to 50."""
+    density = VoronoiDensity.paper("vt", "einet", units=5)
+    model, learner = density.get_params(deep=False)["model"], density.get_params(deep=False)["learner"]
+    assert (model.cells, model.shared, model.gate_at) == (5, True, "root")
+    assert (model.expert.structure, model.expert.product, model.expert.units) == ("einet", "tucker", 5)
+    assert (learner.learning_rate, learner.batch_size, learner.epochs) == (0.01, 500, 100)
+    assert tuple(learner.anneal) == (1.0, 50.0)

@@ -2,8 +2,9 @@
 
 # R rows, D variables, K cells, M units at a site
 
-Algorithm "Certified Bound Computation". Where gates lie below gates, the boxes are intersected on the way down and the bounds go up. A row's evidence
-slices every box: a box counts only if the evidence lies in it (it is never projected), from below strictly inside.
+Algorithm "Certified Bound Computation". Where gates lie below gates, the boxes are intersected on the way
+down and the bounds go up. A row's evidence slices every box: a box counts only if the evidence lies in it (it
+is never projected), from below strictly inside.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _mass(model: VTModel, site: Site, boxes: CellBoxes) -> Tensor:
 
 
 def outer_boxes(model: VTModel, gate: VoronoiGate) -> CellBoxes:
-    """For each cell the smallest box around it within the domain, proven by the duals of its linear programs."""
+    """For each cell the smallest box around it within the domain, proven by the duals of its programs."""
     centroids = gate.tessellation.centroids.detach().double()
     columns = list(gate.variables)
     low, high = (side[columns].expand_as(centroids) for side in model.domain_sides(centroids))
@@ -80,14 +81,15 @@ def _met(low: Tensor, high: Tensor, gate: VoronoiGate, boxes: CellBoxes) -> tupl
 
 
 def initial_bounds(model: VTModel, x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds (R,) of log ∫ f over ``[low, high]`` with evidence ``x``, from one inner and one outer box a cell."""
+    """Bounds (R,) of log ∫ f over ``[low, high]`` at evidence ``x``: an inner and an outer box a cell."""
     with torch.no_grad():
         forest = sites(model)
         sides: list[Tensor] = []
         for outward in (-1, 1):
             chosen = {id(site): _cells(model, site, outward) for site in _every(forest)}
             gates = {
-                site.gate.region: replaced(_integrals(model, site, chosen, x, low, high, outward)) for site in forest
+                site.gate.region: replaced(_integrals(model, site, chosen, x, low, high, outward))
+                for site in forest
             }
             sides.append(model.experts.total(Question(x, low, high), Gates(values=gates), outward))
         ceiling = model.experts.total(Question(x, low, high), outward=1)
@@ -103,9 +105,15 @@ def _cells(model: VTModel, site: Site, outward: int) -> CellBoxes:
 
 
 def _integrals(
-    model: VTModel, site: Site, boxes: Mapping[int, CellBoxes], x: Tensor, low: Tensor, high: Tensor, outward: int
+    model: VTModel,
+    site: Site,
+    boxes: Mapping[int, CellBoxes],
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    outward: int,
 ) -> Tensor:
-    """log of each unit's integral over its cell's box and the sides given, (M, R): every row is asked once a cell."""
+    """log of each unit's integral over its cell's box and the sides given, (M, R)."""
     gate, rows = site.gate, len(x)
     own = boxes[id(site)]
     cells = torch.arange(gate.n_cells).repeat_interleave(rows)
@@ -113,9 +121,12 @@ def _integrals(
     point = x.repeat(gate.n_cells, 1)
     met = _met(low.repeat(gate.n_cells, 1), high.repeat(gate.n_cells, 1), gate, chosen)
     below: dict[int, ValueGate] = {
-        under.gate.region: replaced(_integrals(model, under, boxes, point, *met, outward)) for under in site.below
+        under.gate.region: replaced(_integrals(model, under, boxes, point, *met, outward))
+        for under in site.below
     }
-    run = model.experts.circuit.run(Question(point, *met), Gates(values=below), outward=outward, upto=gate.region)
+    run = model.experts.circuit.run(
+        Question(point, *met), Gates(values=below), outward=outward, upto=gate.region
+    )
     values = run[gate.region].flatten(0, 1).view(units_of(model, site), gate.n_cells, rows)
     at = torch.arange(units_of(model, site)) % gate.n_cells
     values = values[torch.arange(len(values)), at]

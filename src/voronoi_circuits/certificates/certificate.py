@@ -68,7 +68,7 @@ class Certificate:
         return self.upper - self.lower if self.lower > -math.inf else math.inf
 
     def intersect(self, other: Certificate) -> Certificate:
-        """What two proofs say together; method, status and history are those of the one with the smaller gap."""
+        """What two proofs say together; method, status and history are those of the smaller gap."""
         if self.confidence < 1 or other.confidence < 1:
             raise ValueError("only proofs (confidence 1) intersect without losing confidence")
         best = self if self.gap <= other.gap else other
@@ -88,6 +88,6 @@ class Certificate:
         if self.status is Status.EXACT:
             return f"log Z = {self.upper:.6f}, exactly."
         return (
-            f"log Z is proven to lie in [{self.lower:.4f}, {self.upper:.4f}] (gap {self.gap:.2g} nats) by {self.method}, "
-            f"{self.boxes} boxes, {self.seconds:.2g} s: {self.status.value}."
+            f"log Z is proven to lie in [{self.lower:.4f}, {self.upper:.4f}] (gap {self.gap:.2g} nats) "
+            f"by {self.method}, {self.boxes} boxes, {self.seconds:.2g} s: {self.status.value}."
         )

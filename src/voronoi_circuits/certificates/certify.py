@@ -33,7 +33,8 @@ def certify(
 
     Args:
         model: any model; one that integrates exactly gets its exact value.
-        method: "boxes" (one inner and one outer box a cell, the paper's), "refine" (anytime refinement), or "auto" (what both prove together).
+        method: "boxes" (one inner and one outer box a cell, the paper's), "refine" (anytime refinement), or
+            "auto" (what both prove together).
         tolerance: the gap in nats at which refinement stops.
         budget: seconds after which refinement stops; None for no limit.
         max_boxes: boxes after which refinement stops, so that one model gives one result.

@@ -2,8 +2,9 @@
 
 # R rows of a question, N open boxes, K cells, M units at the site, D variables
 
-A box that lies inside one cell of every gate is settled: it counts in full for its cell from below and above. Open boxes count from above for
-each cell they may touch. All sums are kept relative to the site's ungated values ``whole``, so every ratio lies in [0, 1].
+A box that lies inside one cell of every gate is settled: it counts in full for its cell from below and above.
+Open boxes count from above for each cell they may touch. All sums are kept relative to the site's ungated
+values ``whole``, so that every ratio is at most 1, but for rounding.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ _REACH = 6.0
 
 
 class Boxes(NamedTuple):
-    """Open boxes (N, D), the row (N,) each belongs to, the cells (N, K) it may touch, and its share (N, M) of every unit from below and above."""
+    """Open boxes (N, D) with their rows (N,), the cells (N, K) they may touch and their shares.
+
+    A share (N, M) is the part of every unit's integral that the box holds, from below and from above.
+    """
 
     low: Tensor
     high: Tensor
@@ -107,7 +111,7 @@ class Partition:
     def _shares(
         self, sides: tuple[Tensor, Tensor, Tensor], wanted: Tensor, below: Mapping[int, Tensor], outward: int
     ) -> Tensor:
-        """The integrals over boxes (low, high, row) relative to ``whole`` of the units ``wanted`` (N, M); 0 for the others."""
+        """Integrals over boxes (low, high, row) of the units ``wanted`` (N, M), relative to ``whole``."""
         low, high, row = sides
         out = torch.zeros(wanted.shape, dtype=torch.float64)
         if self.site.gate.region == self.model.experts.root and self.model.experts.roots == 1 and not below:
@@ -169,7 +173,7 @@ class Partition:
         return read & (boxes.low < boxes.high)
 
     def split(self, chosen: Tensor, weight: Tensor) -> None:
-        """Bisects the chosen open boxes along the longest side of the expert that adds most to the gap, in its deviations."""
+        """Bisects the chosen boxes at the side longest in the deviations of the expert that adds most."""
         boxes, rest = self.open.take(chosen), self.open.take(~chosen)
         owner = ((boxes.upper - boxes.lower) * weight[boxes.row]).argmax(1)
         mean, deviation = self.mean[owner], self.deviation[owner]
@@ -191,7 +195,7 @@ class Partition:
 def _cut(low: Tensor, high: Tensor, mean: Tensor, deviation: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Where a side is split: its middle, or the median of N(mean, deviation²) on it where it reaches far out.
 
-    Far in a tail rounding may put the median on an end; the cut is then the middle, or a step in from the end.
+    Far in a tail rounding may put the median on an end: the cut is then the middle, or a step from the end.
     """
     step = deviation + torch.where(torch.isinf(low), high, low).abs()
     left = torch.where(torch.isinf(low), high - 2 * step, low)

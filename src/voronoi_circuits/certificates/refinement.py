@@ -2,9 +2,9 @@
 
 # R rows, D variables, M units at a site
 
-A row is a point on the variables it gives and an interval on the others; its integral of f is bounded by partitions that slice every box
-at the evidence. Z is the row that gives nothing. Rows are refined together, each by its own priorities and its own number of boxes, so one row's
-bounds never depend on another's.
+A row is a point on the variables it gives and an interval on the others; its integral of f is bounded by
+partitions that slice every box at the evidence. Z is the row that gives nothing. Rows are refined together,
+each by its own priorities and its own number of boxes, so one row's bounds never depend on another's.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ class Refinement:
             self.update()
 
     def _weights(self) -> list[Tensor]:
-        """d log ∫ f / d log value of every unit of every site, (R, M), before any gate: what a unit's gap counts for."""
+        """d log ∫ f / d log value of every site's units, (R, M), before any gate: what gaps count for."""
         taps = [torch.zeros_like(part.whole, requires_grad=True) for part in self.partitions]
         with torch.enable_grad():
-            gates = {part.site.gate.region: scaled(tap) for part, tap in zip(self.partitions, taps, strict=True)}
+            gates = {
+                part.site.gate.region: scaled(tap) for part, tap in zip(self.partitions, taps, strict=True)
+            }
             total = self.model.experts.total(self.question, Gates(values=gates))
             found = torch.autograd.grad(total.sum(), taps)
         return [gradient.T.nan_to_num(nan=0.0) for gradient in found]
@@ -71,7 +73,7 @@ class Refinement:
         return torch.stack([part.count for part in self.partitions]).sum(0)
 
     def step(self, active: Tensor, batch: Tensor) -> bool:
-        """Splits, in every active row, up to ``batch`` (R,) boxes that add most to its gap; False where nothing is left to split."""
+        """Splits in every active row up to ``batch`` (R,) boxes that add most to its gap; False if none can."""
         gaps = [part.gaps(weight) for part, weight in zip(self.partitions, self.weights, strict=True)]
         rows = torch.cat([part.open.row for part in self.partitions])
         every = torch.where(active[rows], torch.cat(gaps), 0.0)
@@ -96,7 +98,7 @@ class Refinement:
         batch: int = BATCH,
         on_step: Callable[[Step], None] | None = None,
     ) -> Status:
-        """Refines until every row's gap is at most ``tolerance``, or its boxes or all seconds are spent, or an interrupt."""
+        """Refines until every gap is at most ``tolerance``, boxes or seconds are spent, or an interrupt."""
         start = time.perf_counter()
         try:
             with torch.no_grad():

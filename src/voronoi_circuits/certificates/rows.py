@@ -1,4 +1,4 @@
-"""Intervals for rows: marginals, conditionals and probabilities of boxes, for any pattern of missing and given variables.
+"""Intervals for rows: marginals, conditionals and probabilities of boxes, whatever is missing or given.
 
 # B rows, D variables; bounds (B,) in float64
 """
@@ -29,7 +29,7 @@ Bounds = tuple[Tensor, Tensor]
 def marginal_bounds(
     model: Model, x: Tensor, certificate: Certificate | None = None, *, max_boxes: int = ROW_BOXES
 ) -> Bounds:
-    """Bounds of log p of the variables that are not NaN: log ∫ f between bounds, less log Z⁺ below and log Z⁻ above.
+    """Bounds of log p of the variables that are not NaN: those of log ∫ f, less log Z⁺ below and log Z⁻ above.
 
     >>> from voronoi_circuits.specs import VT, Circuit
     >>> rows = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
@@ -52,7 +52,8 @@ def conditional_bounds(
 ) -> Bounds:
     """Bounds of log p(the other variables that are not NaN | the variables ``given``); Z cancels.
 
-    Where the evidence cannot be proven to have a density the upper bound is +inf (Corollary "Conditional Bounds").
+    Where the evidence cannot be proven to have a density the upper bound is +inf (Corollary "Conditional
+    Bounds").
     """
     if isinstance(model, ExactModel):
         exact = model.log_conditional(x.double(), given).detach()
@@ -73,7 +74,8 @@ def probability_bounds(
         return exact, exact
     gated = _certified(model)
     asked = as_box(box, model.n_variables)
-    x = torch.full((1, model.n_variables), torch.nan) if given is None else model.check_rows(given, missing=True)
+    nothing = torch.full((1, model.n_variables), torch.nan)
+    x = nothing if given is None else model.check_rows(given, missing=True)
     check_overlap(asked.low, asked.high, x)
     above = integral_bounds(gated, x, asked.low, asked.high, max_boxes=max_boxes)
     below = integral_bounds(gated, x, max_boxes=max_boxes)
@@ -99,7 +101,7 @@ def _ratio(above: Bounds, below: Bounds) -> Bounds:
 
 
 def _difference(top: Tensor, bottom: Tensor, direction: int) -> Tensor:
-    """top - bottom, rounded outward; -inf where the numerator vanishes below, +inf where the denominator may vanish above."""
+    """top - bottom, rounded outward; +inf above where the denominator may vanish."""
     if direction < 0:
         out = torch.where(top == -torch.inf, -torch.inf, top - bottom)
     else:

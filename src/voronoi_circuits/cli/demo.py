@@ -27,7 +27,7 @@ MODELS: dict[str, Specification] = {
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the picture.")] = Path("out"),
-    epochs: Annotated[int, typer.Option(help="Passes over the rows.")] = 30,
+    epochs: Annotated[int, typer.Option(help="Passes over the rows.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of data and models.")] = 0,
 ) -> None:
     """Fit a plain, a VT and an HFV circuit to pinwheel, certify them and draw them."""

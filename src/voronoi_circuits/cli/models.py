@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,8 @@ from voronoi_circuits.certificates import Step
 from voronoi_circuits.certificates import certify as certified
 from voronoi_circuits.estimator import VoronoiDensity, load
 from voronoi_circuits.estimator.choices import chosen_model
+from voronoi_circuits.estimator.saving import FILES
+from voronoi_circuits.persistence import check_place
 from voronoi_circuits.specs import Specification
 from voronoi_circuits.tables import Rows, read_csv, write_csv
 from voronoi_circuits.training import Adam
@@ -48,6 +51,7 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Fit a model to the rows of a CSV file."""
+    check_place(out, FILES)
     rows = table(data)
     held = None if validation is None else table(validation)
     density = VoronoiDensity(
@@ -57,7 +61,10 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
-    density.fit(rows, X_val=held).save(out)
+    with warnings.catch_warnings(record=True, action="always", category=UserWarning) as told:
+        density.fit(rows, X_val=held).save(out)
+    for warning in told:
+        typer.echo(f"note: {warning.message}", err=True)
     typer.echo(f"{out}: {density.model_.n_parameters} parameters. {density.certificate_}", err=True)
 
 

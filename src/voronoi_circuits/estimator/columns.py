@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -74,11 +75,12 @@ class Columns:
             near = get_close_matches(column, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the columns are {self._listed()}"
             raise ValueError(f"{parameter}: there is no column {column!r}; {hint}")
-        if not 0 <= column < self.count:
+        position = operator.index(column)
+        if not 0 <= position < self.count:
             raise ValueError(
                 f"{parameter}: there is no column {column}; columns go from 0 to {self.count - 1}"
             )
-        return int(column)
+        return position
 
     def positions(self, columns: Iterable[Column], parameter: str) -> list[int]:
         """The positions of several columns, each named once."""

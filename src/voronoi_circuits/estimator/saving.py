@@ -21,7 +21,7 @@ from voronoi_circuits.tables.standard import StandardTransform
 from voronoi_circuits.training import Adam, History
 
 FORMAT, VERSION = "voronoi-circuits model", 1
-DOCUMENT, NUMBERS = "model.json", "parameters.safetensors"
+DOCUMENT, NUMBERS = FILES = "model.json", "parameters.safetensors"
 TYPES: Mapping[str, type] = {
     kind.__name__: kind for kind in (Circuit, Mixture, VT, HFV, Adam, Certificate, Status, Step)
 }
@@ -52,7 +52,7 @@ def write(path: str | Path, settings: Mapping[str, object], fitted: Fit) -> None
 
 def read(path: str | Path) -> tuple[dict[str, Any], Fit]:
     """The settings and the fit that ``write`` wrote."""
-    files = read_folder(path, (DOCUMENT, NUMBERS))
+    files = read_folder(path, FILES)
     document = json.loads(files[DOCUMENT])
     if document.get("format") != FORMAT or document.get("version") != VERSION:
         found = f"{document.get('format')!r} version {document.get('version')!r}"

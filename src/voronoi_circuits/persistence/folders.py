@@ -29,12 +29,7 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> None:
     ['SHA256SUMS', 'a.json']
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; make it first")
-    if path.is_symlink() or (path.exists() and not _replaceable(path, files)):
-        raise FileExistsError(
-            f"{path}: something else than a saved model is there; choose another name, or remove it"
-        )
+    check_place(path, files)
     partial, former = (path.with_name(f".{path.name}.{os.getpid()}.{what}") for what in ("partial", "former"))
     try:
         partial.mkdir()
@@ -48,6 +43,21 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> None:
             former.rename(path)
         for leftover in (partial, former):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def check_place(path: Path, names: Collection[str]) -> None:
+    """Refuses a place where a folder of these files cannot be written without harm to something else.
+
+    >>> check_place(Path("no", "such", "model"), ["a.json"])
+    Traceback (most recent call last):
+    FileNotFoundError: no/such/model: the folder no/such does not exist; make it first
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; make it first")
+    if path.is_symlink() or (path.exists() and not _replaceable(path, names)):
+        raise FileExistsError(
+            f"{path}: something else than a saved model is there; choose another name, or remove it"
+        )
 
 
 def read_folder(path: str | Path, names: Collection[str]) -> dict[str, bytes]:
@@ -82,9 +92,9 @@ def read_folder(path: str | Path, names: Collection[str]) -> dict[str, bytes]:
     return files
 
 
-def _replaceable(path: Path, files: Mapping[str, bytes]) -> bool:
+def _replaceable(path: Path, names: Collection[str]) -> bool:
     """Whether a folder is empty, or holds what ``write_folder`` writes and nothing else."""
-    return path.is_dir() and set(os.listdir(path)) in (set[str](), {*files, DIGESTS})
+    return path.is_dir() and set(os.listdir(path)) in (set[str](), {*names, DIGESTS})
 
 
 def _line(name: str, content: bytes) -> bytes:

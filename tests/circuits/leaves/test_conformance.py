@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from torch import Tensor
+
 from tests.circuits.leaves.families import (
     EXPERTS,
     FAMILIES,
@@ -17,8 +19,6 @@ from tests.circuits.leaves.families import (
     log_density,
     mass,
 )
-from torch import Tensor
-
 from voronoi_circuits.circuits import leaves
 from voronoi_circuits.circuits.leaves import Leaf, UnanswerableQuestion, leaf_family
 
