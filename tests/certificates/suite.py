@@ -71,7 +71,7 @@ def findings(case: Case, draws: int = DRAWS, many: int | None = None) -> Iterato
     model, d = case.model, case.model.n_variables
     rng = np.random.default_rng([21, case.seed])
     whole = truth(model, np.full(d, np.nan), rng, many or draws)
-    yield from _labels(case, rng)
+    yield from labels(case, rng)
     initial = certificates.certify(model, "boxes")
     yield Finding("Z initial", initial.lower, initial.upper, whole.known)
     refined = certificates.certify(model, "refine", max_boxes=BOXES)
@@ -194,7 +194,7 @@ def _owner(x: np.ndarray, centroids: torch.Tensor) -> int:
     return far.index(min(far))
 
 
-def _labels(case: Case, rng: np.random.Generator) -> Iterator[Finding]:
+def labels(case: Case, rng: np.random.Generator) -> Iterator[Finding]:
     """Labels of boxes that end near facets, against the exact cell of a box's worst corner.
 
     A label is put as an interval: inside is log 1 from below, not touched log 0 from above.

@@ -26,7 +26,7 @@ def test_a_rotated_hyperplane(tmp_path: Path) -> None:
 
 
 def test_two_levels_of_gates(tmp_path: Path) -> None:
-    found = two_level.main(tmp_path, side=20, nodes=12, boxes=100)
+    found = two_level.main(tmp_path, side=20, nodes=12, boxes=1000)
     assert found["lower"] <= log(found["z"]) <= found["upper"]
     assert (tmp_path / "two_level.png").stat().st_size > 1000
 

@@ -1,4 +1,4 @@
-"""docs/reproduction.md: every statement of the paper is listed, and every test and page named there exists."""
+"""docs/reproduction.md lists every statement of the paper; every test and page named there exists."""
 
 import ast
 import re

@@ -73,7 +73,7 @@ class Refinement:
         return torch.stack([part.count for part in self.partitions]).sum(0)
 
     def step(self, active: Tensor, batch: Tensor) -> bool:
-        """Splits in every active row up to ``batch`` (R,) boxes that add most to its gap; False if none can."""
+        """Splits in every active row up to ``batch`` (R,) boxes that add most to its gap; False if none."""
         gaps = [part.gaps(weight) for part, weight in zip(self.partitions, self.weights, strict=True)]
         rows = torch.cat([part.open.row for part in self.partitions])
         every = torch.where(active[rows], torch.cat(gaps), 0.0)

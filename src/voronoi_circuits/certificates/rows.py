@@ -29,7 +29,7 @@ Bounds = tuple[Tensor, Tensor]
 def marginal_bounds(
     model: Model, x: Tensor, certificate: Certificate | None = None, *, max_boxes: int = ROW_BOXES
 ) -> Bounds:
-    """Bounds of log p of the variables that are not NaN: those of log ∫ f, less log Z⁺ below and log Z⁻ above.
+    """Bounds of log p of the variables that are not NaN: of log ∫ f, less log Z⁺ below and log Z⁻ above.
 
     >>> from voronoi_circuits.specs import VT, Circuit
     >>> rows = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
