@@ -15,6 +15,7 @@ from voronoi_circuits.certificates.boxes import CellBoxes, initial_bounds
 from voronoi_circuits.certificates.partition import Partition
 from voronoi_circuits.circuits import layers
 from voronoi_circuits.circuits.folded import FoldedCircuit
+from voronoi_circuits.circuits.leaves.gaussian import Gaussian
 from voronoi_circuits.circuits.structures import random_binary_tree
 from voronoi_circuits.geometry.tessellation import Tessellation
 from voronoi_circuits.models import experts
@@ -148,9 +149,7 @@ def by_corners(self, low, high, cells=None):
     (by_single_precision, "offset"), (without_slack, "offset"), (by_corners, "none"),
 ])  # fmt: skip
 def test_labels_that_prove_nothing(monkeypatch, labels, extreme):
-    chosen = cases(
-        25, lambda c: c.extreme == extreme and c.model.n_variables == 2 and c.model.placed[0].n_cells > 2
-    )
+    chosen = cases(25, lambda c: c.extreme == extreme and c.model.placed[0].n_cells > 2)
     found = [f for case in chosen for f in suite.labels(case, np.random.default_rng(0))]
     assert found
     assert not any(f.violated for f in found)
@@ -171,7 +170,7 @@ def test_a_nested_gate_s_boxes_not_intersected(monkeypatch):
         low[:, list(gate.variables)], high[:, list(gate.variables)] = chosen.low, chosen.high
         return low, high
 
-    chosen = cases(12, lambda c: c.place == "nested" and c.extreme == "slabs")
+    chosen = cases(4, lambda c: c.place == "nested" and c.extreme == "slabs")
     monkeypatch.setattr(boxes, "_met", own_sides_only)
     assert caught(chosen) & {"Z initial", "integral initial"}
 
@@ -185,7 +184,7 @@ def test_a_gate_below_another_left_out(monkeypatch):
         return whole(self, *sides)
 
     monkeypatch.setattr(Partition, "_weigh", without)
-    assert "Z refined" in caught(chosen)
+    assert caught(chosen) & {"Z refined", "marginal", "conditional"}
 
 
 def test_rounding_moved_inward(monkeypatch):
@@ -193,4 +192,6 @@ def test_rounding_moved_inward(monkeypatch):
     honest = layers.widen
     for room in (layers, experts):
         monkeypatch.setattr(room, "widen", lambda out, tops, n, outward: honest(out, tops, n, -outward))
+    outward = Gaussian.rounding
+    monkeypatch.setattr(Gaussian, "rounding", lambda self, value: -outward(self, value))
     assert any(exactly_violated(case) for case in slab_cases(12))

@@ -209,11 +209,12 @@ def by_quadrature(model: VTModel, question: Asked) -> Known:
         repeated[0][:, outer] = nodes
         return lines(model, Asked(*repeated), inner)
 
-    reach = float(log_f(model, rows)[0])
-    value, error = _adaptive(
-        lambda nodes: np.exp(along(nodes) - reach), _breaks(model, question, outer, inner)
-    )
-    return _about(float(np.log(value)) + reach if value > 0 else -np.inf, error / value if value > 0 else 0.0)
+    breaks = _breaks(model, question, outer, inner)
+    reach = float(along((breaks[:-1, None] + np.diff(breaks)[:, None] * (_NODES + 1) / 2).ravel()).max())
+    if reach == -np.inf:
+        return Known(-np.inf, -np.inf)
+    value, error = _adaptive(lambda nodes: np.exp(along(nodes) - reach), breaks)
+    return _about(float(np.log(value)) + reach, error / value)
 
 
 def _about(value: float, error: float) -> Known:
@@ -394,8 +395,9 @@ def _leaf_draw(
         deviation = leaf.floor + np.exp(leaf.raw[e, at, u].double().item())
         a, b = (low - mean) / deviation, (high - mean) / deviation
         sign = -1.0 if a > 0 else 1.0
-        a, b = special.ndtr(sorted((sign * a, sign * b)))
-        return np.clip(mean + sign * deviation * special.ndtri(rng.uniform(a, b, n)), low, high)
+        a, b = special.log_ndtr(sorted((sign * a, sign * b)))
+        q = rng.uniform(2.0**-53, 1, n)
+        return np.clip(mean + sign * deviation * special.ndtri_exp(b + np.log(q + (1 - q) * np.exp(a - b))), low, high)
     table = leaf.logits[e, at, u].detach().double().numpy()
     if region.leaf == "categorical":
         codes = np.arange(leaf.parts)

@@ -20,8 +20,8 @@ from voronoi_circuits.training import Adam, progress_bar
 
 MODELS: dict[str, Specification] = {
     "plain circuit": Circuit(units=10),
-    "VT": VT(Circuit(units=10), cells=10),
-    "HFV": HFV(Circuit(units=4), cells=5, units_per_cell=4),
+    "VT": VT(Circuit(units=10), cells=5),
+    "HFV": HFV(Circuit(units=4), cells=3, units_per_cell=6),
 }
 
 
@@ -31,6 +31,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of data and models.")] = 0,
 ) -> None:
     """Fit a plain, a VT and an HFV circuit to pinwheel, certify them and draw them."""
+    torch.set_num_threads(1)  # tensors this small lose time to a second thread
     data = load("pinwheel", seed=seed)
     train, val, test = (torch.from_numpy(rows) for rows in (data.train, data.val, data.test))
     panels: list[tuple[str, Model, Tensor]] = []
