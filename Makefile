@@ -36,7 +36,10 @@ certify-suite: $(VENV)/.dev
 	$(BIN)/python -m tests.certificates.suite
 
 figures: $(VENV)/.run
-	$(BIN)/python docs/figures.py
+	$(BIN)/python -m experiments.draw_datasets
+	for name in oblique_facet two_level rotated_hyperplane wine_table; do $(BIN)/python -m examples.$$name docs/images || exit 1; done
+	$(BIN)/voronoi-circuits demo --out docs/images
+	$(BIN)/python -m experiments.report experiments/results/synthetic
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache .hypothesis

@@ -397,7 +397,9 @@ def _leaf_draw(
         sign = -1.0 if a > 0 else 1.0
         a, b = special.log_ndtr(sorted((sign * a, sign * b)))
         q = rng.uniform(2.0**-53, 1, n)
-        return np.clip(mean + sign * deviation * special.ndtri_exp(b + np.log(q + (1 - q) * np.exp(a - b))), low, high)
+        return np.clip(
+            mean + sign * deviation * special.ndtri_exp(b + np.log(q + (1 - q) * np.exp(a - b))), low, high
+        )
     table = leaf.logits[e, at, u].detach().double().numpy()
     if region.leaf == "categorical":
         codes = np.arange(leaf.parts)

@@ -26,6 +26,8 @@ from voronoi_circuits.tables.standard import StandardTransform
 from voronoi_circuits.training import History, progress_bar
 
 FloatArray = NDArray[np.float64]
+FINAL_BOXES = 100_000
+"""Boxes of the final certificate: they stop it before the seconds do, so that one seed gives one result."""
 
 
 class Fit(NamedTuple):
@@ -115,7 +117,7 @@ def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> 
         warnings.warn(
             f"fit was interrupted after {fitted.epochs} epochs: the model is the best so far", stacklevel=3
         )
-    certificate = certify(model, budget=budget)
+    certificate = certify(model, budget=budget, max_boxes=FINAL_BOXES)
     return Fit(model, certificate, fitted.history, fitted.epochs, columns)
 
 

@@ -179,8 +179,9 @@ class HFVModel(ExactModel, GatedModel):
     @property
     def top(self) -> int:
         """The topmost gated region; with one variable, its leaf."""
+        regions = self.experts.circuit.graph.regions
         joint = self.joint_regions
-        return joint[-1] if joint else int(next(iter(self.intervals)))
+        return joint[-1] if joint else next(i for i, region in enumerate(regions) if region.kind == "leaf")
 
     @property
     def n_cells(self) -> int:
