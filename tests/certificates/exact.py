@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from mpmath import mp, mpf
@@ -20,7 +21,7 @@ def slabs(model: VTModel) -> list[tuple[mpf, mpf]]:
     centroids = [Fraction(c[0]) for c in model.placed[0].tessellation.centroids.detach().double().tolist()]
     order = sorted(range(len(centroids)), key=centroids.__getitem__)
     sides = {k: [-mp.inf, mp.inf] for k in order}
-    for left, right in zip(order, order[1:], strict=False):
+    for left, right in pairwise(order):
         facet = (centroids[left] + centroids[right]) / 2
         sides[left][1] = sides[right][0] = mpf(facet.numerator) / facet.denominator
     return [tuple(sides[k]) for k in range(len(centroids))]

@@ -36,7 +36,7 @@ def gaussians(seed: int = 0, cells: int = 3, variables: int = 2) -> VTModel:
 
 def trained(shared: bool, epochs: int = 5) -> VTModel:
     """Ten cells on pinwheel, after a few epochs."""
-    rows = datasets.load("pinwheel", n=(2000, 10, 10)).train
+    rows = torch.tensor(datasets.load("pinwheel", n=(2000, 10, 10)).train)
     generator = torch.Generator().manual_seed(0)
     model = VT(Circuit(units=5), cells=10, shared=shared).build(rows, generator)
     Adam(epochs=epochs).fit(model, rows, generator=generator)

@@ -60,16 +60,20 @@ def certify(
         return Certificate(-float("inf"), 0.0, "ungated", Status.VACUOUS)
     start = time.perf_counter()
     if method == "refine":
-        return _refined(model, tolerance, budget, max_boxes, batch, progress)
+        return _judged(_refined(model, tolerance, budget, max_boxes, batch, progress))
     initial = _initial(model)
     if method == "boxes" or initial.gap <= tolerance:
-        return initial
+        return _judged(initial)
     left = None if budget is None else max(budget - (time.perf_counter() - start), 1e-3)
     refined = _refined(model, tolerance, left, max_boxes, batch, progress)
     both = initial.intersect(refined)
-    if both.gap <= tolerance:
-        return replace(both, status=Status.TOLERANCE)
-    return both if refined.status is Status.VACUOUS else replace(both, status=refined.status)
+    return _judged(replace(both, status=Status.TOLERANCE if both.gap <= tolerance else refined.status))
+
+
+def _judged(certificate: Certificate) -> Certificate:
+    """The certificate, called vacuous where it proves nothing."""
+    proven = certificate.lower > -float("inf") or certificate.upper < 0.0
+    return certificate if proven else replace(certificate, status=Status.VACUOUS)
 
 
 def _sides(model: VTModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -85,9 +89,8 @@ def _initial(model: VTModel) -> Certificate:
     upper = min(upper, 0.0)
     seconds = time.perf_counter() - start
     cells = 2 * sum(gate.n_cells for gate in model.placed)
-    status = Status.VACUOUS if lower == -float("inf") and upper >= 0.0 else Status.INITIAL
     step = Step(cells, seconds, lower, upper)
-    return Certificate(lower, upper, "boxes", status, boxes=cells, seconds=seconds, history=(step,))
+    return Certificate(lower, upper, "boxes", Status.INITIAL, boxes=cells, seconds=seconds, history=(step,))
 
 
 def _refined(
@@ -110,7 +113,5 @@ def _refined(
     status = refinement.run(tolerance, max_boxes, budget, batch, note)
     lower, upper = float(refinement.lower[0]), min(float(refinement.upper[0]), 0.0)
     boxes = int(refinement.boxes[0])
-    if lower == -float("inf") and upper >= 0.0:
-        status = Status.VACUOUS
     seconds = time.perf_counter() - start
     return Certificate(lower, upper, "refine", status, boxes=boxes, seconds=seconds, history=tuple(history))
