@@ -106,7 +106,7 @@ def draw(results: dict[str, Any]) -> None:
 def table(results: dict[str, Any]) -> str:
     """The measured curves in Markdown."""
     lines = [
-        "| D | gap at 1,000 boxes | at 10,000 | at 100,000 | last | boxes | seconds | slope | the theorem's −1/D |",
+        "| D | gap at 1,000 boxes | at 10,000 | at 100,000 | last | boxes | seconds | slope | −1/D |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for curve in results["curves"]:

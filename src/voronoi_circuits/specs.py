@@ -28,7 +28,7 @@ from voronoi_circuits.geometry.tessellation import Tessellation
 from voronoi_circuits.models.base import Model
 from voronoi_circuits.models.exact import CircuitModel, MixtureModel
 from voronoi_circuits.models.gates import VoronoiGate
-from voronoi_circuits.models.hfv import HFVModel
+from voronoi_circuits.models.hfv import HFVModel, gate_variables
 from voronoi_circuits.models.vt import VTModel
 
 Scope = int | Sequence[int] | str
@@ -250,13 +250,12 @@ class HFV(Specification):
                 centroids = kmeans_intervals(column, region.cells, generator=seeded(generator))
                 intervals[index] = IntervalPartition(centroids)
                 _start_cells(circuit, index, column, intervals[index].nearest(column)[:, 0], generator)
-        model = HFVModel(circuit, intervals, {})
-        for index in model.joint_regions:
-            region = graph.regions[index]
-            if region.cells > 1:
-                variables = model.gate_variables(index)
-                model.coarse[str(index)] = _tessellation(X, variables, region.cells, generator)
-        return model
+        coarse = {
+            index: _tessellation(X, gate_variables(graph, index), region.cells, generator)
+            for index, region in enumerate(graph.regions)
+            if region.kind == "joint" and region.cells > 1
+        }
+        return HFVModel(circuit, intervals, coarse)
 
 
 def _start_cells(

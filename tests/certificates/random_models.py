@@ -66,7 +66,8 @@ def random_case(seed: int) -> Case:
         with torch.no_grad():
             model.experts.logits.copy_(torch.tensor(rng.normal(size=model.experts.count)))
     if extreme == "truncated":
-        sides = centre + spread * np.sort(rng.normal(0, 1.5, (2, d)) + [[-0.5], [0.5]], 0)
+        apart = np.array([[-0.5], [0.5]])
+        sides = centre + spread * np.sort(rng.normal(0, 1.5, (2, d)) + apart, 0)
         model = model.truncate(
             {v: tuple(sides[:, v].tolist()) for v in range(d) if v == 0 or rng.random() < 0.6}
         )
@@ -165,9 +166,14 @@ def _start(
 
 
 def _cells(
-    rng: np.random.Generator, graph: RegionGraph, region: int, cells: int, centre: np.ndarray, spread: np.ndarray,
+    rng: np.random.Generator,
+    graph: RegionGraph,
+    region: int,
+    cells: int,
+    centre: np.ndarray,
+    spread: np.ndarray,
     extreme: str,
-) -> Tessellation:  # fmt: skip
+) -> Tessellation:
     """Centroids about the centre, in the way that the extreme asks for."""
     read = _read(graph, region)
     points = centre[read] + spread[read] * rng.normal(0, 1.2, (cells, len(read)))

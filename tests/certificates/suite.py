@@ -42,6 +42,7 @@ DRAWS, MANY_DRAWS = 100_000, 10_000_000
 MANY = [i for i in range(90) if i % 5 >= 2][:50]
 """Models of three variables and more whose Z is sampled ten million times."""
 BOXES, ROW_BOXES = 128, 32
+SORTS = ("place", "extreme", "variables", "truth")
 
 
 class Finding(NamedTuple):
@@ -109,8 +110,12 @@ def findings(case: Case, draws: int = DRAWS, many: int | None = None) -> Iterato
 
 
 def truth(
-    model: VTModel, x: np.ndarray, rng: np.random.Generator, draws: int, box: dict[int, tuple[float, float]] | None = None
-) -> Integral:  # fmt: skip
+    model: VTModel,
+    x: np.ndarray,
+    rng: np.random.Generator,
+    draws: int,
+    box: dict[int, tuple[float, float]] | None = None,
+) -> Integral:
     """Quadrature where gates read at most two missing variables, samples elsewhere."""
     low, high = np.full(len(x), -np.inf), np.full(len(x), np.inf)
     for v, side in (box or {}).items():
@@ -236,7 +241,7 @@ def _reach(
 
 
 def outer_sides(case: Case, outer: Callable[..., tuple[Tensor, Tensor]]) -> Iterator[Finding]:
-    """Sides of boxes around cells less the exact ones, from vertices in rational numbers; in one or two variables."""
+    """Sides of boxes around cells less those of their exact vertices; in one or two variables."""
     gate = case.model.placed[0]
     columns = list(gate.variables)
     points = gate.tessellation.centroids.detach().double().numpy()
@@ -267,10 +272,16 @@ def run_one(index: int) -> dict[str, Any]:
         if found.violated:
             violations.append({"model": str(case), **found._asdict()})
     return {
-        "index": index, "place": case.place, "extreme": case.extreme, "variables": str(case.model.n_variables),
+        "index": index,
+        "place": case.place,
+        "extreme": case.extreme,
+        "variables": str(case.model.n_variables),
         "truth": "quadrature" if len(read) <= 2 else f"{draws} samples",
-        "kinds": dict(kinds), "widest": widest, "violations": violations, "seconds": time.perf_counter() - start,
-    }  # fmt: skip
+        "kinds": dict(kinds),
+        "widest": widest,
+        "violations": violations,
+        "seconds": time.perf_counter() - start,
+    }
 
 
 def run(models: int, workers: int, out: Path) -> dict[str, Any]:
@@ -301,12 +312,17 @@ def summarise(records: list[dict[str, Any]], workers: int) -> dict[str, Any]:
         "models": len(records),
         "intervals": dict(sorted(kinds.items())),
         "violations": [v for record in records for v in record["violations"]],
-        **{what: dict(sorted(Counter(r[what] for r in records).items())) for what in ("place", "extreme", "variables", "truth")},
+        **{what: dict(sorted(Counter(r[what] for r in records).items())) for what in SORTS},
         "widest finite gap in nats": {kind: round(gap, 6) for kind, gap in sorted(widest.items())},
         "seconds of all workers": round(sum(r["seconds"] for r in records), 1),
         "workers": workers,
-        "machine": {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__},
-    }  # fmt: skip
+        "machine": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+        },
+    }
 
 
 def processor() -> str:

@@ -22,7 +22,6 @@ from voronoi_circuits.models import experts
 from voronoi_circuits.models.gates import VoronoiGate
 from voronoi_circuits.models.vt import VTModel
 
-
 END = torch.full((1, 2), torch.inf, dtype=torch.float64)
 
 

@@ -1,4 +1,4 @@
-"""Algorithm "Adaptive Anytime Bound Refinement": monotone, anytime, one bisection a step, and what it costs."""
+"""Algorithm "Adaptive Anytime Bound Refinement": monotone, anytime, one bisection a step, its cost."""
 
 import itertools
 import time
@@ -27,7 +27,7 @@ def bounds(refinement):
 @settings(max_examples=12)
 @given(st.integers(0, 400), st.lists(st.integers(1, 64), min_size=1, max_size=6))
 def test_monotone_tightening_and_any_stop_is_sound(seed, batches):
-    """Thm. "Certified Convergence", monotonicity: whatever is split when, bounds only tighten, around the truth."""
+    """Thm. "Certified Convergence", monotonicity: whatever is split, bounds tighten around the truth."""
     case = random_case(5 * seed + 1)
     known = by_quadrature(case.model, asked(case.model, np.full(2, np.nan)))
     refinement = Refinement(case.model, *everything(case.model))
@@ -117,7 +117,7 @@ def test_the_same_model_gives_the_same_bounds():
 def test_a_row_s_bounds_do_not_depend_on_other_rows():
     model = gaussians(4, cells=5, variables=3)
     x = torch.tensor(
-        [[0.2, torch.nan, torch.nan], [torch.nan, -1.0, torch.nan], [40.0, torch.nan, 0.0]]
+        [[0.2, torch.nan, torch.nan], [torch.nan, -1.0, torch.nan], [4.0, torch.nan, 0.0]]
     ).double()
     ends = [side.expand_as(x) for side in model.domain_sides(x)]
     together = Refinement(model, x, *ends)
@@ -162,7 +162,7 @@ def test_boxes_are_counted_and_kept_to():
 
 @pytest.mark.parametrize("cells, variables", [(3, 2), (9, 2), (9, 4)])
 def test_the_cost_of_a_step(monkeypatch, cells, variables):
-    """O(K² d) for a box, audit row 9: two boxes are compared with every pair of cells once, and no corner is."""
+    """O(K² d) for a box, audit row 9: two boxes against every pair of cells, and no corner."""
     model = gaussians(1, cells, variables)
     refinement = Refinement(model, *everything(model))
     compared, passes = [], []
@@ -189,7 +189,7 @@ def test_the_cost_of_a_step(monkeypatch, cells, variables):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_ten_cells_in_two_variables_within_a_thousandth(shared):
-    """20 s on two cores are 40 s of processor time; a model that is not alone on its machine is not slower."""
+    """20 s on two cores are 40 s of processor time, which other work on the machine does not change."""
     model = trained(shared)
     start = time.process_time()
     found = certify(model, "refine", tolerance=1e-3, budget=None)

@@ -7,7 +7,7 @@ from scipy import stats
 
 from tests.models.examples import EXACT, build, is_discrete, points, rows, seeded
 from tests.oracle import evaluate, grid_2d, nodes
-from voronoi_circuits.models.base import as_box, keep
+from voronoi_circuits.models.base import as_box, evidence_of
 from voronoi_circuits.models.exact import CircuitModel, ExactModel, MixtureModel
 from voronoi_circuits.specs import HFV, Circuit, Mixture
 
@@ -107,11 +107,11 @@ def test_conditionals_are_ratios(name):
     model = build(name)
     x = points(name, 12)
     with torch.no_grad():
-        joint, given = model.log_prob(x), model.log_marginal(keep(x, [0, 2]))
+        joint, given = model.log_prob(x), model.log_marginal(evidence_of(x, [0, 2]))
         torch.testing.assert_close(model.log_conditional(x, [0, 2]), joint - given, rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(model.log_conditional(x, []), joint, rtol=1e-12, atol=1e-12)
-        part = keep(x, [0, 1])
-        want = model.log_marginal(part) - model.log_marginal(keep(x, [1]))
+        part = evidence_of(x, [0, 1])
+        want = model.log_marginal(part) - model.log_marginal(evidence_of(x, [1]))
         torch.testing.assert_close(model.log_conditional(part, [1]), want, rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(model.probability({}), torch.ones(1).double())
     with pytest.raises(ValueError, match="given names variable 3; the model has 0 to 2"):

@@ -13,8 +13,8 @@ from torch import Tensor
 from voronoi_circuits.certificates.certificate import Certificate
 from voronoi_circuits.certificates.certify import certify
 from voronoi_circuits.certificates.refinement import Refinement
-from voronoi_circuits.models.base import BoxLike, Model, NotExactError, as_box, keep
-from voronoi_circuits.models.exact import ExactModel, check_given, check_overlap
+from voronoi_circuits.models.base import BoxLike, Model, NotExactError, as_box, evidence_of
+from voronoi_circuits.models.exact import ExactModel, check_overlap
 from voronoi_circuits.models.vt import VTModel, outward_difference
 
 ROW_BOXES = 4096
@@ -59,7 +59,7 @@ def conditional_bounds(
         exact = model.log_conditional(x.double(), given).detach()
         return exact, exact
     gated = _certified(model)
-    evidence = keep(x.double(), check_given(given, model.n_variables))
+    evidence = evidence_of(x.double(), given)
     above = integral_bounds(gated, x, max_boxes=max_boxes)
     below = integral_bounds(gated, evidence, max_boxes=max_boxes)
     return _ratio(above, below)

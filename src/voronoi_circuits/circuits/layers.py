@@ -22,7 +22,7 @@ from voronoi_circuits.circuits.rounding import UNIT, finite, largest, widen
 
 
 def _start(*shape: int) -> nn.Parameter:
-    """Logits that break the symmetry between units; drawn anew by ``start``."""
+    """Logits of zero: equal weights, until ``start`` draws logits that tell units apart."""
     return nn.Parameter(torch.zeros(*shape))
 
 
@@ -57,7 +57,13 @@ class Layer(nn.Module, ABC):
 
 
 class SumLayer(Layer):
-    """v_o = Σ_{(child, i)} W_{o,(child, i)} v_{child, i}: a mixture of regions of one scope."""
+    """v_o = Σ_{(child, i)} W_{o,(child, i)} v_{child, i}: a mixture of regions of one scope.
+
+    >>> layer = SumLayer(experts=1, regions=1, units=1, child_units=[2])  # weights 1/2
+    >>> children = [torch.tensor([0.2, 0.6]).log().view(1, 1, 2, 1)]
+    >>> round(layer(children, None, [None], 0).exp().item(), 6)
+    0.4
+    """
 
     def __init__(self, experts: int, regions: int, units: int, child_units: Sequence[int]) -> None:
         super().__init__()
@@ -79,6 +85,11 @@ class CPLayer(Layer):
     """v_o = Π_child Σ_i W^child_{o,i} v_{child, i}: children mixed, then multiplied unit by unit.
 
     Slots whose children have equally many units share one tensor of logits (E, slots * F, U, I).
+
+    >>> layer = CPLayer(experts=1, regions=1, units=1, child_units=[2, 1])  # weights 1/2, and 1
+    >>> children = [torch.tensor(v).log().view(1, 1, -1, 1) for v in ([0.2, 0.6], [0.5])]
+    >>> round(layer(children, None, [None], 0).exp().item(), 6)
+    0.2
     """
 
     def __init__(self, experts: int, regions: int, units: int, child_units: Sequence[int]) -> None:
@@ -113,7 +124,13 @@ class CPLayer(Layer):
 
 
 class TuckerLayer(Layer):
-    """v_o = Σ_ij W_{o,ij} a_i b_j: a sum over the pairs of units of two children."""
+    """v_o = Σ_ij W_{o,ij} a_i b_j: a sum over the pairs of units of two children.
+
+    >>> layer = TuckerLayer(experts=1, regions=1, units=1, child_units=[2, 2])  # weights 1/4
+    >>> children = [torch.tensor(v).log().view(1, 1, 2, 1) for v in ([0.2, 0.6], [0.5, 1.0])]
+    >>> round(layer(children, None, [None], 0).exp().item(), 6)
+    0.3
+    """
 
     def __init__(self, experts: int, regions: int, units: int, child_units: Sequence[int]) -> None:
         super().__init__()
@@ -140,7 +157,13 @@ class JointLayer(Layer):
 
     where the route A[c, ij] is the share of joint cell ij that belongs to cell c: 0 or 1 once cells are hard,
     so that all sums together meet each of the K^m joint cells once. A region without cells of its own has one
-    that all joint cells belong to. A cell that no joint cell leads to has no mass: its units are -inf.
+    that all joint cells belong to. A cell that no joint cell leads to has no mass: its units are -inf, and so
+    is a unit whose weights are zero on all joint cells that lead to its cell.
+
+    >>> layer = JointLayer(1, 1, units=1, child_units=[2, 2], cells=1, child_cells=[2, 2])  # weights 1/4
+    >>> children = [torch.tensor(v).log().view(1, 1, 2, 1) for v in ([0.2, 0.6], [0.5, 1.0])]
+    >>> round(layer(children, None, [None], 0).exp().item(), 6)
+    0.3
 
     # P joint cells, K own cells, u units per cell, n_i units per cell of factor i; logits (E, F, u, P, n_1,
     ..., n_m)
@@ -180,7 +203,12 @@ class JointLayer(Layer):
         return out + 3 * finite(step) + outward * slack
 
     def joint_values(self, logits: Tensor, children: Sequence[Tensor]) -> Tensor:
-        """log Σ_ab W[u, ab | ij] l[i, a] r[j, b] for every joint cell: (E, F, u, P, B)."""
+        """log Σ_ab W[u, ab | ij] l[i, a] r[j, b] for every joint cell: (E, F, u, P, B).
+
+        In a joint cell of weight zero W[u, ab | ij] is 0/0 and counts for nothing: it is taken as uniform.
+        """
+        nothing = (logits == -torch.inf).flatten(4).all(-1).view(*logits.shape[:4], *[1] * len(children))
+        logits = torch.where(nothing, 0.0, logits)
         factors = [_spread(child, slot, self.child_cells) for slot, child in enumerate(children)]
         inner = logits.movedim(3, 2).flatten(1, 2)
         last = factors[1]
@@ -192,8 +220,12 @@ class JointLayer(Layer):
 
 
 def joint_weights(logits: Tensor) -> Tensor:
-    """log Σ_ab W[u, ij, ab], the weight of each joint cell: (E, F, u, P, ...) -> (E, F, u, P)."""
-    return torch.log_softmax(torch.logsumexp(logits.flatten(4), -1), -1)
+    """log Σ_ab W[u, ij, ab], the weight of each joint cell: (E, F, u, P, ...) -> (E, F, u, P).
+
+    >>> joint_weights(torch.tensor([0.0, 0.0, -torch.inf, -torch.inf]).view(1, 1, 1, 2, 2)).flatten().tolist()
+    [0.0, -inf]
+    """
+    return torch.log_softmax(log_sum(logits.flatten(4), -1), -1)
 
 
 def _spread(values: Tensor, slot: int, cells: Sequence[int]) -> Tensor:
@@ -206,7 +238,13 @@ def _spread(values: Tensor, slot: int, cells: Sequence[int]) -> Tensor:
 
 
 def route_cells(joint: Tensor, weights: Tensor, route: Tensor | None) -> Tensor:
-    """Joint cells (E, u, P, B) of log weights (E, u, P) -> the units of the own cells (E, K * u, B)."""
+    """Joint cells (E, u, P, B) of log weights (E, u, P) -> the units of the own cells (E, K * u, B).
+
+    >>> joint, weights = torch.tensor([0.2, 0.6]).log().view(1, 1, 2, 1), torch.tensor([[[0.5, 0.5]]]).log()
+    >>> route = torch.tensor([[1.0, 1.0], [0.0, 0.0]]).log()  # both to the first cell, none to the second
+    >>> [round(value, 6) for value in route_cells(joint, weights, route).exp().flatten().tolist()]
+    [0.4, 0.0]
+    """
     if route is None:
         return log_sum(joint + weights.unsqueeze(-1), 2)
     cells: list[Tensor] = []
@@ -215,6 +253,8 @@ def route_cells(joint: Tensor, weights: Tensor, route: Tensor | None) -> Tensor:
         if len(members) == 0:
             cells.append(torch.full_like(joint[:, :, 0], -torch.inf))
             continue
-        shares = torch.log_softmax(weights[..., members] + log_share[members], -1)
+        shares = weights[..., members] + log_share[members]
+        nothing = (shares == -torch.inf).all(-1, keepdim=True)
+        shares = torch.log_softmax(torch.where(nothing, 0.0, shares), -1).masked_fill(nothing, -torch.inf)
         cells.append(log_sum(joint[:, :, members] + shares.unsqueeze(-1), 2))
     return torch.cat(cells, 1)

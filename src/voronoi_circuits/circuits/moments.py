@@ -16,7 +16,14 @@ from voronoi_circuits.circuits.questions import Gates, Question, ValueGate
 
 
 def flows(circuit: FoldedCircuit, regions: list[int], question: Question) -> dict[int, Tensor]:
-    """d log root r / d log unit u of each region, (E, U, R); root r is asked the question's row r."""
+    """d log root r / d log unit u of each region, (E, U, R); root r is asked the question's row r.
+
+    >>> from voronoi_circuits.circuits.structures import random_binary_tree
+    >>> circuit = FoldedCircuit(random_binary_tree(2, units=3, generator=torch.Generator().manual_seed(0)))
+    >>> flow = flows(circuit, [0], Question.everything(2))[0]
+    >>> flow.shape, round(flow.sum().item(), 6)
+    (torch.Size([1, 3, 1]), 1.0)
+    """
     shift: dict[int, Tensor] = {}
 
     def tap(region: int) -> ValueGate:

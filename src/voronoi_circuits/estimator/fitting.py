@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from torch import Tensor
 
 from voronoi_circuits.certificates import Certificate, certify
@@ -113,6 +114,8 @@ def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> 
             generator=generator,
             progress=progress,
         )
+    if settings["verbose"]:
+        Console(stderr=True).print(*fitted.remarks, sep="\n", end="\n" * bool(fitted.remarks), markup=False)
     if fitted.interrupted:
         warnings.warn(
             f"fit was interrupted after {fitted.epochs} epochs: the model is the best so far", stacklevel=3

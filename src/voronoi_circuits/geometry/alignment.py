@@ -30,7 +30,11 @@ Partition = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Alignment:
-    """Whether regions are aligned with a partition, and why."""
+    """Whether regions are aligned with a partition, and why; true or false itself.
+
+    >>> bool(Alignment(False, "cells 0 and 1 share an oblique facet"))
+    False
+    """
 
     aligned: bool
     reason: str

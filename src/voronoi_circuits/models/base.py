@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -16,6 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from voronoi_circuits.geometry.boxes import Box
+
+ROWS = 8192
+"""Rows whose bounds are evaluated together."""
 
 BoxLike = Box | Mapping[int, tuple[float, float]]
 
@@ -112,7 +115,15 @@ class Model(nn.Module, ABC):
         if met is None:
             raise ValueError("the box does not meet the domain the model is truncated to: choose another")
         twin.domain = met
+        if not twin.holds_mass():
+            raise ValueError(
+                "the box holds no mass of the model: widen its sides, or move it to where rows lie"
+            )
         return twin
+
+    @abstractmethod
+    def holds_mass(self) -> bool:
+        """Whether the ungated model has any mass in the domain."""
 
     def domain_sides(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """The domain's sides (D,), infinite where it is all of R^D."""
@@ -123,6 +134,8 @@ class Model(nn.Module, ABC):
 
     def check_rows(self, x: Tensor, *, missing: bool) -> Tensor:
         """The rows, refused where they are not (B, D) floats, or hold NaN where none may be."""
+        if not torch.is_tensor(x):
+            raise ValueError(f"rows must be a tensor, not {type(x).__name__}: use torch.as_tensor(rows)")
         if x.dim() != 2 or x.shape[1] != self.n_variables:
             shape = tuple(x.shape)
             raise ValueError(f"rows must be (n, {self.n_variables}), not {shape}: reshape them")
@@ -132,6 +145,19 @@ class Model(nn.Module, ABC):
             column = int(torch.isnan(x).any(0).nonzero()[0])
             raise ValueError(
                 f"column {column} has missing values (NaN): ask for log_marginal, or marginal_bounds"
+            )
+        if bool(torch.isinf(x).any()):
+            column = int(torch.isinf(x).any(0).nonzero()[0])
+            raise ValueError(f"column {column} has infinite values: replace or remove them")
+        return x
+
+    def check_evidence(self, x: Tensor) -> Tensor:
+        """The rows, refused where a number lies outside the domain."""
+        low, high = self.domain_sides(self.check_rows(x, missing=True))
+        outside = torch.nonzero(((x < low) | (x > high)).any(1)).flatten()
+        if len(outside):
+            raise ValueError(
+                f"row {int(outside[0])} of the evidence has no probability here: it lies outside the domain"
             )
         return x
 
@@ -155,8 +181,36 @@ def as_box(box: BoxLike, n_variables: int) -> Box:
     return Box(low, high)
 
 
-def keep(x: Tensor, variables: Sequence[int]) -> Tensor:
-    """The rows with every other variable missing."""
+def evidence_of(x: Tensor, given: Sequence[int]) -> Tensor:
+    """The rows with every variable missing that is not given; refused where a given one is not there.
+
+    >>> evidence_of(torch.tensor([[1.0, 2.0]]), [1]).tolist()
+    [[nan, 2.0]]
+    """
+    wrong = [v for v in given if not 0 <= v < x.shape[1]]
+    if wrong:
+        raise ValueError(f"given names variable {wrong[0]}; the model has 0 to {x.shape[1] - 1}")
     out = torch.full_like(x, torch.nan)
-    out[:, list(variables)] = x[:, list(variables)]
+    for variable in given:
+        lost = torch.nonzero(torch.isnan(x[:, variable])).flatten()
+        if len(lost):
+            raise ValueError(
+                f"row {int(lost[0])} has no value in the given column {variable}: leave it out of given"
+            )
+        out[:, variable] = x[:, variable]
     return out
+
+
+def count_of(n: int) -> int:
+    """A number of draws, refused below 0."""
+    if n < 0:
+        raise ValueError(f"n must be at least 0 draws, not {n}")
+    return n
+
+
+def in_chunks(bounds: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor) -> tuple[Tensor, Tensor]:
+    """Bounds of many rows, a few thousand at a time and without gradients."""
+    with torch.no_grad():
+        parts = [bounds(part) for part in x.split(ROWS)]
+    lower, upper = (torch.cat(side) for side in zip(*parts, strict=True))
+    return lower, upper

@@ -13,7 +13,17 @@ from torch import Tensor
 
 from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.circuits.questions import Question
-from voronoi_circuits.models.base import BoxLike, Exactness, Interval, Kind, Model, as_box, keep
+from voronoi_circuits.models.base import (
+    BoxLike,
+    Exactness,
+    Interval,
+    Kind,
+    Model,
+    as_box,
+    count_of,
+    evidence_of,
+    in_chunks,
+)
 from voronoi_circuits.models.experts import Experts
 
 
@@ -72,7 +82,8 @@ class ExactModel(Model):
     def log_conditional(self, x: Tensor, given: Sequence[int]) -> Tensor:
         """log p(the other variables of the row that are not NaN | the variables ``given``)."""
         self.check_rows(x, missing=True)
-        return self.log_marginal(x) - self.log_marginal(keep(x, check_given(given, self.n_variables)))
+        below = _supported(self.log_marginal(evidence_of(x, given)))
+        return self.log_marginal(x) - below
 
     def probability(self, box: BoxLike, given: Tensor | None = None) -> Tensor:
         """P(box), (1,); or P(box | the variables of ``given`` that are not NaN), one number a row."""
@@ -81,31 +92,40 @@ class ExactModel(Model):
         self.check_rows(x, missing=True)
         check_overlap(asked.low, asked.high, x)
         low, high = asked.low.to(x).expand_as(x), asked.high.to(x).expand_as(x)
-        return (self._inside(x, self.ask(x, low, high)) - self.ask(x)).exp()
+        below = _supported(self._inside(x, self.ask(x)))
+        return (self.ask(x, low, high) - below).exp()
 
     def log_prob_bounds(self, x: Tensor, certificate: Interval | None = None) -> tuple[Tensor, Tensor]:
         """The exact float64 log density, twice."""
-        exact = self.log_prob(x.double())
-        return exact, exact
+
+        def twice(rows: Tensor) -> tuple[Tensor, Tensor]:
+            exact = self.log_prob(rows.double())
+            return exact, exact
+
+        return in_chunks(twice, self.check_rows(x, missing=False))
+
+    def holds_mass(self) -> bool:
+        """Whether the domain has any mass."""
+        return bool(self.log_partition() > -torch.inf)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n draws, (n, D)."""
         everything = self.within(Question.everything(self.n_variables).x)
-        return self.draw_given(everything, torch.zeros(n, dtype=torch.long), generator)
+        return self.draw_given(everything, torch.zeros(count_of(n), dtype=torch.long), generator)
 
     def sample_given(self, x: Tensor, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
         """n draws of the missing variables of each row: (B, D) -> (B, n, D)."""
-        self.check_rows(x, missing=True)
-        positions = torch.arange(len(x)).repeat_interleave(n)
-        return self.draw_given(self.within(x.double()), positions, generator).unflatten(0, (len(x), n))
+        question = self.within(self.check_evidence(x).double())
+        positions = torch.arange(len(x)).repeat_interleave(count_of(n))
+        return self.draw_given(question, positions, generator).unflatten(0, (len(x), n))
 
 
-def check_given(given: Sequence[int], n_variables: int) -> list[int]:
-    """Positions of given variables, refused where they do not exist."""
-    wrong = [v for v in given if not 0 <= v < n_variables]
-    if wrong:
-        raise ValueError(f"given names variable {wrong[0]}; the model has 0 to {n_variables - 1}")
-    return list(given)
+def _supported(log_evidence: Tensor) -> Tensor:
+    """The log density of evidence, refused where it vanishes: nothing follows from what cannot happen."""
+    impossible = torch.nonzero(log_evidence == -torch.inf).flatten()
+    if len(impossible):
+        raise ValueError(f"row {int(impossible[0])} of the evidence has no probability under the model")
+    return log_evidence
 
 
 def check_overlap(low: Tensor, high: Tensor, x: Tensor) -> None:
@@ -156,9 +176,11 @@ class MixtureModel(ExactModel):
         return self.experts.count
 
     def responsibilities(self, x: Tensor) -> Tensor:
-        """π_k p_k(x) / Σ_j π_j p_j(x)."""
-        scores = self.experts.values(Question.density(x)) + self.experts.log_weights(x.dtype).unsqueeze(1)
-        return torch.softmax(scores.T, 1)
+        """π_k p_k(x) / Σ_j π_j p_j(x); π_k where no component gives the row any density."""
+        weights = self.experts.log_weights(x.dtype).unsqueeze(1)
+        scores = self.experts.values(Question.density(x)) + weights
+        nowhere = (scores == -torch.inf).all(0)
+        return torch.softmax(torch.where(nowhere, weights, scores).T, 1)
 
 
 class CircuitModel(MixtureModel):

@@ -80,10 +80,11 @@ class Experts(nn.Module):
         with torch.no_grad():
             rows = torch.zeros(n, dtype=torch.long) if evidence is None else evidence
             passed = self.circuit.run(question, gates)
+            scores = passed[self.root].flatten(0, 1).double().T + self.log_weights(torch.float64)
             if expert is None:
-                scores = passed[self.root].flatten(0, 1).double().T + self.log_weights(torch.float64)
                 chosen = categorical(_possible(scores)[rows], generator)
             else:
+                _possible(scores[:, [expert]])
                 chosen = torch.full((n,), expert, dtype=torch.long)
             circuit, root = chosen // self.roots, chosen % self.roots
             found: Draws = draw(self.circuit, passed, question, rows, circuit, root, gates, generator)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.circuits.questions import Gates, Question, ValueGate
+from voronoi_circuits.circuits.region_graph import RegionGraph, StructureError
 from voronoi_circuits.geometry.intervals import IntervalPartition
 from voronoi_circuits.geometry.routing import grid_points, routes
 from voronoi_circuits.geometry.tessellation import Tessellation
@@ -40,6 +41,7 @@ class HFVModel(ExactModel, GatedModel):
         self.experts = Experts(circuit)
         self.intervals = nn.ModuleDict({str(region): cells for region, cells in intervals.items()})
         self.coarse = nn.ModuleDict({str(region): cells for region, cells in coarse.items()})
+        _check(circuit.graph, intervals, coarse)
 
     @property
     def joint_regions(self) -> list[int]:
@@ -71,11 +73,7 @@ class HFVModel(ExactModel, GatedModel):
 
     def gate_variables(self, region: int) -> list[int]:
         """The variables that a region's cells are measured in: those of its factors of several cells."""
-        regions = self.experts.circuit.graph.regions
-        if regions[region].kind == "leaf":
-            return list(regions[region].scope) if str(region) in self.intervals else []
-        factors = [child for child in regions[region].children if regions[child].cells > 1]
-        return sorted(v for child in factors for v in self.gate_variables(child))
+        return gate_variables(self.experts.circuit.graph, region)
 
     def points(self, region: int) -> Tensor:
         """One point for each cell of a region, (K, d): its centroids; a single cell needs none, (1, 0)."""
@@ -218,6 +216,42 @@ class HFVModel(ExactModel, GatedModel):
     def responsibilities(self, x: Tensor) -> Tensor:
         """1 for the row's own joint cell."""
         return torch.nn.functional.one_hot(self.cells(x), self.n_cells).to(x.dtype)
+
+
+def gate_variables(graph: RegionGraph, region: int) -> list[int]:
+    """The variables that a region's cells are measured in: those of its factors of several cells.
+
+    >>> from voronoi_circuits.circuits.structures import hfv_graph, hidden_chow_liu
+    >>> gate_variables(hfv_graph(hidden_chow_liu([-1, 0], units=2), cells=3), 2)
+    [0, 1]
+    """
+    shape = graph.regions[region]
+    if shape.kind == "leaf":
+        return list(shape.scope) if shape.cells > 1 else []
+    factors = [child for child in shape.children if graph.regions[child].cells > 1]
+    return sorted(v for child in factors for v in gate_variables(graph, child))
+
+
+def _check(
+    graph: RegionGraph, intervals: Mapping[int, IntervalPartition], coarse: Mapping[int, Tessellation]
+) -> None:
+    """Refuses a structure that cannot keep its promise: every region of several cells has them, no other."""
+    for index, region in enumerate(graph.regions):
+        name = graph.name(index)
+        held = intervals.get(index) if region.kind == "leaf" else coarse.get(index)
+        if region.cells > 1 and region.leaf == "categorical":
+            raise StructureError(f"{name}: a categorical column has no intervals; give it one cell")
+        if (held is not None) != (region.cells > 1) or (held is not None and held.n_cells != region.cells):
+            have = 0 if held is None else held.n_cells
+            raise StructureError(
+                f"{name} has {region.cells} cells and a partition into {have}: HFV is exact only where "
+                "each region of several cells has its intervals or its coarse cells; give as many"
+            )
+        if isinstance(held, Tessellation) and held.dimensions != len(gate_variables(graph, index)):
+            raise StructureError(
+                f"{name}: its coarse cells lie in {held.dimensions} dimensions and its factors' in "
+                f"{len(gate_variables(graph, index))}; measure them in the same variables"
+            )
 
 
 class UngatedHFV(MixtureModel):

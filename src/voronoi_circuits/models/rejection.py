@@ -11,9 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-BATCH = 4096
+from voronoi_circuits.models.base import count_of
+
+BATCH = 8192
 PATIENCE = 200_000
-"""Draws a row may cost on average before sampling gives up."""
+"""Draws spent before sampling may give up."""
+MOST = 20_000_000
+"""The most draws that the rows asked for may be expected to take."""
 
 
 class Accepted(NamedTuple):
@@ -30,11 +34,13 @@ class RareCellError(ValueError):
 def rejection(draw: Callable[[int], tuple[Tensor, Tensor]], n: int, where: str) -> Accepted:
     """n rows from ``draw(m)``, which gives m rows and which of them to keep.
 
-    It stops with an error that gives the rate when ``PATIENCE`` draws a row have been spent.
+    Once ``PATIENCE`` draws have been spent, it stops with an error that gives the rate if all n rows would
+    take more than ``MOST`` draws.
 
     >>> rejection(lambda m: (torch.zeros(m, 1), torch.arange(m) % 2 == 0), 10, "a test").acceptance
     0.5
     """
+    count_of(n)
     kept: list[Tensor] = []
     found = spent = 0
     while found < n or not kept:  # once at least: no rows have their columns too
@@ -43,9 +49,9 @@ def rejection(draw: Callable[[int], tuple[Tensor, Tensor]], n: int, where: str) 
         rows, accept = draw(size)
         kept.append(rows[accept])
         found, spent = found + int(accept.sum()), spent + size
-        if found < n and spent >= PATIENCE * max(found, 1):
+        if found < n and spent >= PATIENCE and n * spent > MOST * found:
             raise RareCellError(
-                f"sampling {where}: {found} of {spent} draws fell into their own cells, too few to draw "
-                f"{n} rows; ask for fewer rows, for another cell, or fit fewer cells"
+                f"sampling {where}: {found} of {spent} draws fell into their own cells, so that "
+                f"{n} rows would take more than {MOST:,} draws; ask for fewer rows, for another cell, or fit fewer cells"
             )
     return Accepted(torch.cat(kept)[:n], found / spent)

@@ -46,8 +46,8 @@ class GatedModel(Model):
 class SoftModel(Model):
     """f(x; α) = Σ_k w_k(x; α) π_k p_k(x): smooth, unnormalised, Z <= 1 proven and its value sampled.
 
-    Since w_k <= 1, f is at most the ungated mixture, so Z <= 1 and log f is a proven lower bound of the log
-    density.
+    Since w_k <= 1, f is at most the ungated mixture, so Z <= 1 and log f is a lower bound of the log density,
+    up to rounding: the bound contract does not cover soft gates.
     """
 
     def __init__(self, model: GatedModel, alpha: float) -> None:
@@ -89,6 +89,18 @@ class SoftModel(Model):
             "a soft model is unnormalised: use log_unnormalized(x), a proven lower bound of log p as Z <= 1, "
             "or subtract the log of partition(n).value, an estimate"
         )
+
+    log_marginal = log_conditional = log_prob
+
+    def probability(self, box: BoxLike, given: Tensor | None = None) -> Tensor:
+        """Refused: Z is only sampled."""
+        raise NotExactError(
+            "a soft model is unnormalised and has no probabilities: ask the hard model it softens"
+        )
+
+    def holds_mass(self) -> bool:
+        """Whether the hard model has any mass in the domain."""
+        return self.hard.holds_mass()
 
     def log_prob_bounds(self, x: Tensor, certificate: Interval | None = None) -> tuple[Tensor, Tensor]:
         """log f from below (Z <= 1), nothing from above."""

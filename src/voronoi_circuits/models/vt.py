@@ -12,8 +12,9 @@ from torch import Tensor
 
 from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.circuits.questions import OPEN, Gates, Question, ValueGate
+from voronoi_circuits.circuits.region_graph import StructureError
 from voronoi_circuits.circuits.rounding import widen
-from voronoi_circuits.models.base import Exactness, Interval, Kind, NotExactError
+from voronoi_circuits.models.base import Exactness, Interval, Kind, NotExactError, in_chunks
 from voronoi_circuits.models.exact import MixtureModel
 from voronoi_circuits.models.experts import ExpertDraws, Experts
 from voronoi_circuits.models.gates import VoronoiGate, add_log, ancestors, hard_gates, soft_gates
@@ -33,8 +34,7 @@ class VTModel(GatedModel):
         super().__init__(circuit.graph.n_variables)
         self.experts = Experts(circuit)
         self.gates = torch.nn.ModuleList(sorted(gates, key=_below_root))
-        for gate in self.placed:
-            _check(gate, self.experts)
+        _check(self.placed, self.experts)
 
     @property
     def placed(self) -> list[VoronoiGate]:
@@ -123,8 +123,9 @@ class VTModel(GatedModel):
 
         A row within rounding of a facet takes the smallest and the largest of the tied cells.
         """
-        self.check_rows(x, missing=False)
-        rows = x.double()
+        return in_chunks(self._bounds, self.check_rows(x, missing=False).double())
+
+    def _bounds(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         candidates = [gate.tessellation.candidates(gate.points(rows)) for gate in self.placed]
         tied = torch.stack([found.sum(1) > 1 for found in candidates]).any(0)
         sides = [self._hard(rows, -1), self._hard(rows, 1)]
@@ -135,23 +136,22 @@ class VTModel(GatedModel):
 
     def _tied(self, rows: Tensor, candidates: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Bounds of log f for rows near facets: the extremes over every choice of tied cells."""
-        lows: list[Tensor] = []
-        highs: list[Tensor] = []
-        for i in range(len(rows)):
-            row = rows[i : i + 1]
-            options = torch.cartesian_prod(*[torch.nonzero(found[i]).flatten() for found in candidates])
-            options = options.view(-1, len(candidates))
-            repeated = row.expand(len(options), -1)
-            gates = _chosen_gates(self.placed, options, repeated)
-            question = Question(repeated, complete=True)
-            lows.append(self.experts.total(question, gates, -1).min())
-            highs.append(self.experts.total(question, gates, 1).max())
-        return torch.stack(lows), torch.stack(highs)
+        row = torch.arange(len(rows))
+        options = torch.empty(len(rows), 0, dtype=torch.long)
+        for found in candidates:
+            choice, cell = torch.nonzero(found[row], as_tuple=True)
+            row, options = row[choice], torch.cat([options[choice], cell.unsqueeze(1)], 1)
+        repeated = rows[row]
+        gates = _chosen_gates(self.placed, options, repeated)
+        question = Question(repeated, complete=True)
+        low, high = (self.experts.total(question, gates, outward) for outward in (-1, 1))
+        start = rows.new_zeros(len(rows))
+        lower = start.scatter_reduce(0, row, low, "amin", include_self=False)
+        return lower, start.scatter_reduce(0, row, high, "amax", include_self=False)
 
     def log_prob_bounds(self, x: Tensor, certificate: Interval | None = None) -> tuple[Tensor, Tensor]:
         """log f - log Z⁺ and log f - log Z⁻; without a certificate Z⁺ = 1 and Z⁻ is unknown."""
-        with torch.no_grad():
-            low, high = self.log_unnormalized_bounds(x)
+        low, high = self.log_unnormalized_bounds(x)
         below = -torch.inf if certificate is None else certificate.lower
         above = 0.0 if certificate is None else min(certificate.upper, 0.0)
         return outward_difference(low, above, -1), outward_difference(high, below, 1)
@@ -182,7 +182,7 @@ class VTModel(GatedModel):
                 have = "there is no gate at the root" if gate is None else f"take 0 to {gate.n_cells - 1}"
                 raise ValueError(f"cell {cell} does not exist: {have}")
         x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
-        x = x if given is None else given.double().view(1, -1)
+        x = x if given is None else self.check_evidence(given.double().view(1, -1))
         low, high = self.domain_sides(x)
         question = Question(x, low.expand_as(x), high.expand_as(x))
 
@@ -191,6 +191,10 @@ class VTModel(GatedModel):
             return drawn.rows, self.owns(drawn)
 
         return rejection(attempt, n, "the model" if cell is None else f"cell {cell}")
+
+    def holds_mass(self) -> bool:
+        """Whether the ungated mixture has any mass in the domain."""
+        return self.ungated().holds_mass()
 
     def owns(self, drawn: ExpertDraws) -> Tensor:
         """Whether each draw lies in the cells of the expert and units that it came through, (n,)."""
@@ -235,15 +239,34 @@ def _below_root(gate: VoronoiGate) -> int:
     return -gate.region
 
 
-def _check(gate: VoronoiGate, experts: Experts) -> None:
-    """A gate's cells are the units of its region."""
-    region = experts.circuit.graph.regions[gate.region]
-    units = experts.count if gate.region == experts.root else region.units
-    if gate.n_cells != units:
-        raise ValueError(
-            f"{experts.circuit.graph.name(gate.region)} has {units} units and its gate {gate.n_cells} cells: "
-            "give it one unit for each cell"
-        )
+def _check(gates: Sequence[VoronoiGate], experts: Experts) -> None:
+    """One gate a region, one unit a cell, and a tessellation of the region's own continuous variables."""
+    graph = experts.circuit.graph
+    if not gates:
+        raise ValueError("a VT model needs a gate: give one, or use the ungated mixture")
+    if len({gate.region for gate in gates}) < len(gates):
+        raise ValueError("two gates sit on one region: give each region one gate")
+    discrete = {region.scope[0] for region in graph.regions if region.leaf == "categorical"}
+    for gate in gates:
+        region, name = graph.regions[gate.region], graph.name(gate.region)
+        units = experts.count if gate.region == experts.root else region.units
+        if gate.n_cells != units:
+            raise ValueError(
+                f"{name} has {units} units and its gate {gate.n_cells} cells: give one unit a cell"
+            )
+        own = set(gate.variables)
+        if (
+            not own <= set(region.scope)
+            or not len(own) == len(gate.variables) == gate.tessellation.dimensions
+        ):
+            raise StructureError(
+                f"{name}: its gate reads variables {list(gate.variables)} in {gate.tessellation.dimensions} "
+                "dimensions; a gate reads variables of its own region, each once"
+            )
+        if own & discrete:
+            raise StructureError(
+                f"{name}: its gate reads the categorical column {min(own & discrete)}; leave it out"
+            )
 
 
 def _chosen_gates(gates: Sequence[VoronoiGate], options: Tensor, rows: Tensor) -> Gates:

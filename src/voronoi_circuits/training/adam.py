@@ -21,6 +21,7 @@ from voronoi_circuits.models.exact import ExactModel
 from voronoi_circuits.training.cells import cells_of
 from voronoi_circuits.training.loop import Batch, Fitted, Training
 from voronoi_circuits.training.progress import Progress
+from voronoi_circuits.training.rows import model_rows, weighted_rows
 from voronoi_circuits.training.schedules import phases
 from voronoi_circuits.training.selection import Certifier, boxes, validate
 
@@ -107,10 +108,10 @@ class Adam(BaseEstimator):
         """
         self.check()
         self._check_model(model)
-        x, mass = _training_rows(model, X, weights)
+        x, mass = weighted_rows(model, X, weights)
         score = None
         if X_val is not None:
-            rows = _finite("X_val", model, X_val)
+            rows = model_rows("X_val", model, X_val)
             score = partial(validate, model, rows, certifier=certificate or boxes)
         elif self.patience is not None:
             raise ValueError("patience waits for a better validation score: give X_val, or set patience=None")
@@ -157,37 +158,6 @@ def _frozen(parameters: Sequence[nn.Parameter]) -> Generator[None]:
     finally:
         for parameter, learns in zip(parameters, before, strict=True):
             parameter.requires_grad_(learns)
-
-
-def _training_rows(model: Model, x: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The rows that have weight, contiguous, and their weights with a mean of 1."""
-    rows = _finite("X", model, x)
-    if weights is None:
-        return rows, None
-    if weights.shape != rows.shape[:1]:
-        raise ValueError(
-            f"weights must be one number for each of the {len(rows)} rows, not {tuple(weights.shape)}"
-        )
-    if not bool((weights.isfinite() & (weights >= 0)).all()) or not bool((weights > 0).any()):
-        raise ValueError("weights must be finite and not negative, and positive for some row")
-    used = weights > 0
-    mass = weights[used].to(rows.dtype)
-    return rows[used], mass / mass.mean()
-
-
-def _finite(name: str, model: Model, x: Tensor) -> Tensor:
-    """Rows of the model, contiguous, complete and finite."""
-    rows = model.check_rows(x, missing=True).detach().contiguous()
-    if len(rows) == 0:
-        raise ValueError(f"{name} has no rows: give at least one")
-    bad = torch.nonzero(~rows.isfinite())
-    if len(bad):
-        row, column = bad[0].tolist()
-        value = float(rows[row, column])
-        raise ValueError(
-            f"column {column} of {name} is {value} in row {row}: training needs complete, finite rows"
-        )
-    return rows
 
 
 def _annealing(anneal: object) -> None:

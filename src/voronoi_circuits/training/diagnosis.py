@@ -1,14 +1,10 @@
-"""Why a loss stopped being a number.
-
-# B rows, D variables
-"""
+"""Why a loss stopped being a number."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from voronoi_circuits.circuits.leaves.categorical import Parts
 from voronoi_circuits.circuits.leaves.gaussian import Gaussian
 from voronoi_circuits.models.base import Model
 
@@ -18,30 +14,25 @@ class TrainingError(ValueError):
 
 
 def broken_parameters(model: Model) -> list[str]:
-    """The names of parameters that hold NaN or infinities.
+    """The names of parameters that hold NaN or infinities, or logarithms of deviations beyond all numbers.
 
     >>> from voronoi_circuits.specs import Circuit
     >>> rows = torch.randn(9, 2, generator=torch.Generator().manual_seed(0))
     >>> broken_parameters(Circuit(units=2).build(rows))
     []
     """
-    return [name for name, parameter in model.named_parameters() if not bool(parameter.isfinite().all())]
+    broken = [name for name, parameter in model.named_parameters() if not bool(parameter.isfinite().all())]
+    leaves = [(name, module) for name, module in model.named_modules() if isinstance(module, Gaussian)]
+    return broken + [f"{name}.raw" for name, leaf in leaves if not bool(_deviation(leaf).isfinite().all())]
 
 
-def likely_cause(model: Model, x: Tensor, values: Tensor, learning_rate: float) -> str:
-    """The likely cause of a loss that is no number, given the last batch (B, D) and its log f (B,)."""
+def likely_cause(model: Model, learning_rate: float) -> str:
+    """The likely cause of a loss that is no number."""
     broken = broken_parameters(model)
     if broken:
         return (
-            f"parameter {broken[0]} is no longer finite: the step was too long; "
+            f"parameter {broken[0]} is no longer in the range of numbers: the step was too long; "
             f"lower learning_rate={learning_rate:g}, and look for rows far from all others"
-        )
-    impossible = torch.nonzero(values.detach() == -torch.inf).flatten()
-    if len(impossible) and any(isinstance(module, Parts) for module in model.modules()):
-        row = [round(value, 4) for value in x[impossible[0]].tolist()]
-        return (
-            f"the row {row} has density 0 under every expert: histogram and categorical leaves reach no "
-            "farther than the rows that they were started from; start the model from all training rows"
         )
     collapsed = sum(_collapsed(module) for module in model.modules() if isinstance(module, Gaussian))
     if collapsed:
@@ -50,6 +41,11 @@ def likely_cause(model: Model, x: Tensor, values: Tensor, learning_rate: float) 
             f"one row; lower learning_rate={learning_rate:g}, or take fewer units"
         )
     return f"lower learning_rate={learning_rate:g}, and look for rows far from all others"
+
+
+def _deviation(leaf: Gaussian) -> Tensor:
+    """The deviations of a leaf in the dtype of its parameters, in which it is trained."""
+    return leaf.deviation(leaf.raw.dtype)
 
 
 def _collapsed(leaf: Gaussian) -> int:

@@ -22,6 +22,7 @@ from voronoi_circuits.training.cells import cells_in_use, lloyd_step, routing_ga
 from voronoi_circuits.training.diagnosis import TrainingError, broken_parameters, likely_cause
 from voronoi_circuits.training.history import History
 from voronoi_circuits.training.progress import Progress
+from voronoi_circuits.training.remarks import remarks
 from voronoi_circuits.training.schedules import Phase
 from voronoi_circuits.training.selection import Best, Scores
 
@@ -30,12 +31,16 @@ _PAUSE = 0.1  # seconds between two messages within an epoch
 
 @dataclass(frozen=True)
 class Fitted:
-    """History, epochs run, the epoch whose parameters the model has, whether training was interrupted."""
+    """History, epochs run, the epoch whose parameters the model has, whether training was interrupted.
+
+    ``remarks`` are sentences about cells that are of no use (``voronoi_circuits.training.remarks``).
+    """
 
     history: History
     epochs: int
     best_epoch: int
     interrupted: bool
+    remarks: tuple[str, ...]
 
 
 class Batch(NamedTuple):
@@ -103,7 +108,9 @@ class Training:
         except KeyboardInterrupt:
             interrupted = True
         self.best.restore(self.model)
-        return Fitted(self.history, len(self.history), self.best.epoch or len(self.history), interrupted)
+        epochs = len(self.history)
+        said = remarks(self.model, self.rows.x)
+        return Fitted(self.history, epochs, self.best.epoch or epochs, interrupted, said)
 
     def _epoch(self, epoch: int, phase: Phase) -> float:
         """One pass over the rows: the mean of the batches' losses."""
@@ -116,7 +123,7 @@ class Training:
                 loss = loss + self.model.log_partition(values.dtype)
             value = loss.item()
             if not math.isfinite(value):
-                raise self._error(f"the loss is {value} in epoch {epoch}, batch {number}", batch.x, values)
+                raise self._error(f"the loss is {value} in epoch {epoch}, batch {number}")
             loss.backward()
             self.optimizer.step()
             self.optimizer.zero_grad()
@@ -135,21 +142,20 @@ class Training:
 
     def _judge(self, epoch: int, phase: Phase, loss: float) -> None:
         """Writes the epoch into the history and keeps its parameters if it is the best so far."""
-        nothing = self.rows.x[:0]
         if broken_parameters(self.model):
-            raise self._error(f"the parameters after epoch {epoch} are no numbers", nothing, nothing)
+            raise self._error(f"the parameters after epoch {epoch} are no numbers")
         scores = {} if self.validate is None else self.validate(phase)._asdict()
         if math.isnan(scores.get("lower", 0.0)):
-            raise self._error(f"the validation score after epoch {epoch} is NaN", nothing, nothing)
+            raise self._error(f"the validation score after epoch {epoch} is NaN")
         row = {"epoch": epoch, "alpha": phase.alpha, "loss": loss, **scores}
         in_use = cells_in_use(self.model, self.rows.x)
         self.history.append(**row, cells_in_use=in_use, seconds=perf_counter() - self.began)
         if scores:
             self.best.offer(self.model, epoch, scores["lower"])
 
-    def _error(self, what: str, x: Tensor, values: Tensor) -> TrainingError:
+    def _error(self, what: str) -> TrainingError:
         rate = float(self.optimizer.param_groups[0]["lr"])
-        return TrainingError(f"{what}: {likely_cause(self.model, x, values, rate)}")
+        return TrainingError(f"{what}: {likely_cause(self.model, rate)}")
 
     def _tell(self, done: float, loss: float) -> None:
         """A message to whoever watches."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from voronoi_circuits.models.base import Model
@@ -43,7 +44,15 @@ def phases(
     anneal: str | Sequence[float],
     objective: str,
 ) -> list[Phase]:
-    """The epochs: α along ``anneal``, or hard; the last fifth normalised where the objective is."""
+    """The epochs: α along ``anneal``, or hard; the last fifth normalised where the objective is.
+
+    >>> from voronoi_circuits.specs import VT, Circuit
+    >>> rows = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
+    >>> model = VT(Circuit(units=2), cells=3).build(rows)
+    >>> plan = phases(model, rows, 3, routing="soft", anneal=(1, 50), objective="likelihood")
+    >>> [phase.alpha for phase in plan]
+    [1.0, 25.5, 50.0]
+    """
     last = max(1, epochs // 5) if objective == "normalized" else 0
     if not cells_of(model):
         alphas, end = [math.nan] * (epochs - last), math.nan
@@ -70,6 +79,12 @@ def annealing(model: Model, x: Tensor, anneal: str | Sequence[float]) -> tuple[f
 
     Squared distances grow with the dimension and the scale of the data, and so do margins: measured in them,
     the gates of every dataset begin equally soft and end equally hard.
+
+    >>> from voronoi_circuits.specs import VT, Circuit
+    >>> rows = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
+    >>> start, end = annealing(VT(Circuit(units=2), cells=3).build(rows), rows, "auto")
+    >>> round(end / start)
+    50
     """
     if not isinstance(anneal, str):
         start, end = anneal
