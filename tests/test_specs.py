@@ -4,12 +4,14 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from tests.models.examples import PAIRS, SPECS, TRIPLE, is_discrete, rows, seeded
+from tests.models.examples import PAIRS, PLAIN, SPECS, TRIPLE, is_discrete, rows, seeded
 from voronoi_circuits.circuits.region_graph import Region, RegionGraph
+from voronoi_circuits.circuits.structures import hfv_graph
 from voronoi_circuits.models.exact import CircuitModel, MixtureModel
 from voronoi_circuits.models.hfv import HFVModel
 from voronoi_circuits.models.vt import VTModel
 from voronoi_circuits.specs import (
+    CATEGORIES,
     HFV,
     VT,
     Circuit,
@@ -22,6 +24,12 @@ from voronoi_circuits.specs import (
 
 X = rows()
 ONE = RegionGraph((Region((0,), 2, "leaf", leaf="gaussian"), Region((0,), 1, "sum", (0,))))
+TWO_OF_A_SCOPE = RegionGraph((
+    *(Region((v,), 2, "leaf", leaf="gaussian") for v in (0, 1, 0, 1, 2)),
+    Region((0, 1), 2, "tucker", (0, 1)), Region((0, 1), 2, "tucker", (2, 3)),
+    Region((0, 1), 2, "sum", (5, 6)), Region((0, 1, 2), 1, "tucker", (7, 4)),
+))  # fmt: skip
+GATED = hfv_graph(PAIRS, cells=2)
 BUILDS = {Circuit: CircuitModel, Mixture: MixtureModel, VT: VTModel, HFV: HFVModel}
 
 
@@ -96,6 +104,15 @@ MISTAKES = {
     "units, bool": (Circuit(units=True), "units must be a whole number of at least 1, not True"),
     "repetitions": (Circuit("einet", repetitions=0), "repetitions must be a whole number"),
     "repetitions, hclt": (Circuit(repetitions=2), "repetitions is for structure='einet'"),
+    "units, own graph": (Circuit(PAIRS, units=-5), "units must be a whole number of at least 1, not -5"),
+    "product, own graph": (Circuit(PAIRS, product="nonsense"), "unknown product 'nonsense'"),
+    "leaf, own graph": (Circuit(PAIRS, leaf="bogus"), "unknown leaf 'bogus'"),
+    "leaf column, own graph": (Circuit(PAIRS, leaf={3: "gaussian"}), "leaf names column 3"),
+    "repetitions, own graph": (Circuit(PAIRS, repetitions=7), "repetitions is for structure='einet'"),
+    "gated, circuit": (Circuit(GATED), r"region 0 \(leaf over variable 0\): it is gated already"),
+    "gated, mixture": (Mixture(Circuit(GATED), 2), "it is gated already"),
+    "gated, vt": (VT(Circuit(GATED), 2), "it is gated already"),
+    "gated, hfv": (HFV(Circuit(GATED), 2), "it is gated already"),
     "variables": (Circuit(ONE),
                   "structure has 1 variables and the rows 3 columns"),
     "components": (Mixture(components=-1), "components must be a whole number of at least 1, not -1"),
@@ -116,6 +133,7 @@ MISTAKES = {
     "gate_at, empty": (VT(Circuit(PAIRS), 2, gate_at=[]), r"gate_at is \[\]: name \"root\""),
     "gate_at, a number": (VT(Circuit(PAIRS), 2, gate_at=0.5), "gate_at is 0.5: name"),
     "gate_at, repetitions": (VT(Circuit("einet", repetitions=4), 2, gate_at=0), "set repetitions=1"),
+    "gate_at, own graph": (VT(Circuit(TWO_OF_A_SCOPE), 2, gate_at=(0, 1)), "3 regions: name another scope"),
 }  # fmt: skip
 
 
@@ -133,6 +151,37 @@ def test_a_column_that_holds_no_codes(value):
     x[7, 1] = value
     with pytest.raises(ValueError, match="column 1 is categorical: its values must be codes 0, 1, 2"):
         Circuit(leaf={1: "categorical"}).build(x, seeded())
+
+
+ROWS = {
+    "numpy": (X.numpy(), r"X must be a tensor .* not ndarray: use torch.as_tensor\(X, dtype=torch.float32\)"),
+    "one column": (X[:, 0], r"X has shape \(200,\): give rows by columns, .* X.unsqueeze\(1\)"),
+    "no column": (X[:, :0], r"X has shape \(200, 0\)"),
+    "whole numbers": (X.long(), r"X must be floating point, not torch.int64: call .float\(\) first"),
+    "empty": (X[:0], "X has no rows"),
+    "nan": (torch.where(X[7, 2] == X, torch.nan, X), "column 2 of X is nan in row 7"),
+    "inf": (torch.where(X[5, 0] == X, -torch.inf, X), "column 0 of X is -inf in row 5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("spec", [Circuit(PAIRS), Circuit(), Mixture(PLAIN, 2), VT(PLAIN, 2), HFV(PLAIN, 2)])
+def test_rows_that_nothing_can_be_built_from(spec, rows):
+    x, message = ROWS[rows]
+    with pytest.raises(ValueError, match=message):
+        spec.build(x, seeded())
+
+
+@pytest.mark.parametrize("spec", ["hclt", "einet"])
+def test_a_column_of_too_many_categories(spec):
+    x = X.clone()
+    x[:, 1] = 1.0
+    x[3, 1] = CATEGORIES - 1
+    most = Circuit(spec, units=1, leaf={1: "categorical"})
+    assert most.build(x, seeded()).n_parameters > CATEGORIES
+    x[3, 1] = 5e6
+    with pytest.raises(ValueError, match="column 1 is categorical and holds the code 5000000: codes go"):
+        most.build(x, seeded())
 
 
 def test_places_of_gates():

@@ -30,8 +30,11 @@ from voronoi_circuits.models.exact import CircuitModel, MixtureModel
 from voronoi_circuits.models.gates import VoronoiGate
 from voronoi_circuits.models.hfv import HFVModel, gate_variables
 from voronoi_circuits.models.vt import VTModel
+from voronoi_circuits.training.rows import complete_rows
 
 Scope = int | Sequence[int] | str
+CATEGORIES = 10_000
+"""Categories that a column may have."""
 
 
 class Specification(BaseEstimator, ABC):
@@ -84,16 +87,20 @@ class Circuit(Specification):
     def graph(self, X: Tensor, generator: torch.Generator | None = None, roots: int = 1) -> RegionGraph:
         """The region graph for rows, with so many roots."""
         n_variables = X.shape[1]
-        if isinstance(self.structure, RegionGraph):
-            if self.structure.n_variables != n_variables:
-                have = self.structure.n_variables
-                raise ValueError(f"structure has {have} variables and the rows {n_variables} columns")
-            return self.structure.with_roots(roots)
-        structure = valid_name("structure", self.structure, ("hclt", "einet"))
+        structure = self.structure
+        if not isinstance(structure, RegionGraph):
+            structure = valid_name("structure", structure, ("hclt", "einet"))
         product = valid_name("product", self.product, ("cp", "tucker"))
         units = positive("units", self.units)
         families = self.families(n_variables)
         repetitions = positive("repetitions", self.repetitions)
+        if repetitions > 1 and structure != "einet":
+            raise ValueError(
+                "repetitions is for structure='einet'; any other structure is one of its kind: "
+                "set repetitions=1"
+            )
+        if isinstance(structure, RegionGraph):
+            return _ungated(structure, n_variables).with_roots(roots)
         if structure == "einet":
             return random_binary_tree(
                 n_variables,
@@ -104,19 +111,18 @@ class Circuit(Specification):
                 repetitions=repetitions,
                 generator=seeded(generator),
             )
-        if repetitions > 1:
-            raise ValueError(
-                "repetitions is for structure='einet'; a Chow-Liu tree is learned once: set repetitions=1"
-            )
         codes = [v for v, family in enumerate(families) if family == "categorical"]
+        for column in codes:
+            categories(X, column)
         parents = chow_liu_tree(X, categorical=codes)
         return hidden_chow_liu(parents.tolist(), units=units, roots=roots, product=product, leaf=families)
 
     def build(self, X: Tensor, generator: torch.Generator | None = None) -> CircuitModel:
         """A circuit started from rows."""
-        graph = self.graph(X, generator)
-        circuit = FoldedCircuit(graph, 1, leaf_options(graph, X))
-        circuit.start(X, generator)
+        x = complete_rows("X", X)
+        graph = self.graph(x, generator)
+        circuit = FoldedCircuit(graph, 1, leaf_options(graph, x))
+        circuit.start(x, generator)
         return CircuitModel(circuit)
 
 
@@ -134,13 +140,14 @@ class Mixture(Specification):
 
     def build(self, X: Tensor, generator: torch.Generator | None = None) -> MixtureModel:
         """A mixture whose experts start from the rows of their own clusters."""
+        x = complete_rows("X", X)
         expert = default_expert(self.expert)
-        components = count_within("components", self.components, X)
-        graph = expert.graph(X, generator)
-        circuit = FoldedCircuit(graph, components, leaf_options(graph, X))
+        components = count_within("components", self.components, x)
+        graph = expert.graph(x, generator)
+        circuit = FoldedCircuit(graph, components, leaf_options(graph, x))
         variables = continuous(graph) or list(range(graph.n_variables))
-        cells = _tessellation(X, variables, components, generator).nearest(X[:, variables])
-        circuit.start(X, generator, membership(cells, components))
+        cells = _tessellation(x, variables, components, generator).nearest(x[:, variables])
+        circuit.start(x, generator, membership(cells, components))
         return MixtureModel(circuit)
 
 
@@ -175,18 +182,20 @@ class VT(Specification):
 
     def build(self, X: Tensor, generator: torch.Generator | None = None) -> VTModel:
         """A model with k-means centroids and experts started from the rows of their own cells."""
+        x = complete_rows("X", X)
         expert = default_expert(self.expert)
-        cells = count_within("cells", self.cells, X)
+        cells = count_within("cells", self.cells, x)
         scopes = _scopes(self.gate_at)
         at_root = any(scope == "root" for scope in scopes)
-        graph = expert.graph(X, generator, roots=cells if at_root and self.shared else 1)
-        regions = [_gated_region(graph, scope) for scope in scopes]
+        graph = expert.graph(x, generator, roots=cells if at_root and self.shared else 1)
+        own = isinstance(expert.structure, RegionGraph)
+        regions = [_gated_region(graph, scope, own) for scope in scopes]
         if len(set(regions)) < len(regions):
             raise ValueError(f"gate_at names one region twice: {self.gate_at!r}; name each region once")
         root = len(graph.regions) - 1
         graph = graph.with_units({region: cells for region in regions if region != root})
         experts = cells if at_root and not self.shared else 1
-        circuit = FoldedCircuit(graph, experts, leaf_options(graph, X))
+        circuit = FoldedCircuit(graph, experts, leaf_options(graph, x))
         free = set(continuous(graph))
         gates: list[VoronoiGate] = []
         for region in regions:
@@ -195,12 +204,12 @@ class VT(Specification):
                 raise StructureError(
                     f"{graph.name(region)}: a gate reads continuous columns and it has none; gate another"
                 )
-            gates.append(VoronoiGate(region, variables, _tessellation(X, variables, cells, generator)))
-        own = None
+            gates.append(VoronoiGate(region, variables, _tessellation(x, variables, cells, generator)))
+        weights = None
         if experts > 1:
             root_gate = next(gate for gate in gates if gate.region == root)
-            own = membership(root_gate.cells(X), cells)
-        circuit.start(X, generator, own)
+            weights = membership(root_gate.cells(x), cells)
+        circuit.start(x, generator, weights)
         return VTModel(circuit, gates)
 
 
@@ -233,25 +242,26 @@ class HFV(Specification):
 
     def build(self, X: Tensor, generator: torch.Generator | None = None) -> HFVModel:
         """A model with k-means centroids of each factor, leaves started from the rows of their intervals."""
+        x = complete_rows("X", X)
         expert = default_expert(self.expert)
         for count in self.cells.values() if isinstance(self.cells, Mapping) else [self.cells]:
-            count_within("cells", count, X)
+            count_within("cells", count, x)
         per_cell = positive("units_per_cell", self.units_per_cell)
-        plain = expert.graph(X, generator)
+        plain = expert.graph(x, generator)
         own = isinstance(expert.structure, RegionGraph)
         base = plain if own else binarise(plain)
         graph = hfv_graph(base, self.cells, per_cell, self.levels, widest=3 if own else 2)
-        circuit = FoldedCircuit(graph, 1, leaf_options(graph, X))
-        circuit.start(X, generator)
+        circuit = FoldedCircuit(graph, 1, leaf_options(graph, x))
+        circuit.start(x, generator)
         intervals: dict[int, IntervalPartition] = {}
         for index, region in enumerate(graph.regions):
             if region.kind == "leaf" and region.cells > 1:
-                column = X[:, list(region.scope)]
+                column = x[:, list(region.scope)]
                 centroids = kmeans_intervals(column, region.cells, generator=seeded(generator))
                 intervals[index] = IntervalPartition(centroids)
                 _start_cells(circuit, index, column, intervals[index].nearest(column)[:, 0], generator)
         coarse = {
-            index: _tessellation(X, gate_variables(graph, index), region.cells, generator)
+            index: _tessellation(x, gate_variables(graph, index), region.cells, generator)
             for index, region in enumerate(graph.regions)
             if region.kind == "joint" and region.cells > 1
         }
@@ -274,14 +284,25 @@ def _start_cells(
 
 def leaf_options(graph: RegionGraph, X: Tensor) -> LeafOptions:
     """What leaf families must know of the rows before they start: how many categories a column has."""
-    options: dict[int, dict[str, Any]] = {}
-    for variable in discrete(graph):
-        column = X[:, variable]
-        codes = column.round()
-        if bool((codes != column).any()) or float(column.min()) < 0:
-            raise ValueError(f"column {variable} is categorical: its values must be codes 0, 1, 2, ...")
-        options[variable] = {"categories": int(column.max()) + 1}
-    return options
+    return {variable: {"categories": categories(X, variable)} for variable in discrete(graph)}
+
+
+def categories(X: Tensor, variable: int) -> int:
+    """How many codes 0, 1, 2, ... a categorical column has; every leaf unit has a weight for each.
+
+    >>> categories(torch.tensor([[0.0], [3.0]]), 0)
+    4
+    """
+    column = X[:, variable]
+    if bool((column.round() != column).any()) or float(column.min()) < 0:
+        raise ValueError(f"column {variable} is categorical: its values must be codes 0, 1, 2, ...")
+    largest = int(column.max())
+    if largest >= CATEGORIES:
+        raise ValueError(
+            f"column {variable} is categorical and holds the code {largest}: codes go up to "
+            f"{CATEGORIES - 1}; number its categories from 0, or choose another leaf for it"
+        )
+    return largest + 1
 
 
 def continuous(graph: RegionGraph) -> list[int]:
@@ -353,7 +374,18 @@ def _scopes(gate_at: object) -> list[str | tuple[int, ...]]:
     return places
 
 
-def _gated_region(graph: RegionGraph, scope: str | tuple[int, ...]) -> int:
+def _ungated(graph: RegionGraph, n_variables: int) -> RegionGraph:
+    """A graph of one's own, refused where it has gates already or does not fit the rows."""
+    if graph.n_variables != n_variables:
+        have = graph.n_variables
+        raise ValueError(f"structure has {have} variables and the rows {n_variables} columns")
+    for position, region in enumerate(graph.regions):
+        if region.kind == "joint" or region.cells > 1:
+            raise StructureError(f"{graph.name(position)}: it is gated already; give the graph without gates")
+    return graph
+
+
+def _gated_region(graph: RegionGraph, scope: str | tuple[int, ...], own: bool) -> int:
     """The region that a gate at a scope sits on."""
     root = len(graph.regions) - 1
     if scope == "root" or scope == graph.regions[root].scope:
@@ -366,5 +398,6 @@ def _gated_region(graph: RegionGraph, scope: str | tuple[int, ...]) -> int:
             f"its regions are {have} and smaller"
         )
     if len(found) > 1:
-        raise ValueError(f"gate_at names {scope}, the scope of {len(found)} regions: set repetitions=1")
+        advice = "name another scope" if own else "set repetitions=1"
+        raise ValueError(f"gate_at names {scope}, the scope of {len(found)} regions: {advice}")
     return found[0]

@@ -38,9 +38,7 @@ from voronoi_circuits.certificates import boxes
 from voronoi_circuits.models.vt import VTModel
 
 OUT = Path(__file__).parent / "results.json"
-DRAWS, MANY_DRAWS = 100_000, 10_000_000
-MANY = [i for i in range(90) if i % 5 >= 2][:50]
-"""Models of three variables and more whose Z is sampled ten million times."""
+DRAWS, MANY_DRAWS, MANY_MODELS = 100_000, 10_000_000, 50
 BOXES, ROW_BOXES = 128, 32
 SORTS = ("place", "extreme", "variables", "truth")
 
@@ -124,7 +122,7 @@ def truth(
     outside = (question.x < question.low) | (question.x > question.high) | (question.low > question.high)
     if outside.any():
         return Integral(Known(-math.inf, -math.inf), within=False)
-    missing = {v for gate in model.placed for v in gate.variables if np.isnan(x[v])}
+    missing = {v for v in _read(model) if np.isnan(x[v])}
     if len(missing) <= 2:
         return Integral(by_quadrature(model, question))
     return Integral(by_samples(model, question, draws, rng))
@@ -256,13 +254,21 @@ def outer_sides(case: Case, outer: Callable[..., tuple[Tensor, Tensor]]) -> Iter
             yield Finding("outer box", float(sides[0]), float(sides[1]), Known(0.0, 0.0))
 
 
-def run_one(index: int) -> dict[str, Any]:
+def many() -> list[int]:
+    """The first models whose truth must be sampled: for these Z is, ten million times."""
+    return [i for i in range(200) if len(_read(random_case(i).model)) > 2][:MANY_MODELS]
+
+
+def _read(model: VTModel) -> set[int]:
+    """The variables that gates read."""
+    return {v for gate in model.placed for v in gate.variables}
+
+
+def run_one(index: int, draws: int = DRAWS) -> dict[str, Any]:
     """One model of the suite as a record."""
     torch.set_num_threads(1)
     start = time.perf_counter()
     case = random_case(index)
-    read = {v for gate in case.model.placed for v in gate.variables}
-    draws = MANY_DRAWS if index in MANY else DRAWS
     kinds, violations, widest = Counter[str](), list[Any](), dict[str, float]()
     for found in chain(findings(case, many=draws), outer_sides(case, boxes.outer_box)):
         kinds[found.kind] += 1
@@ -276,7 +282,7 @@ def run_one(index: int) -> dict[str, Any]:
         "place": case.place,
         "extreme": case.extreme,
         "variables": str(case.model.n_variables),
-        "truth": "quadrature" if len(read) <= 2 else f"{draws} samples",
+        "truth": "quadrature" if len(_read(case.model)) <= 2 else f"{draws} samples",
         "kinds": dict(kinds),
         "widest": widest,
         "violations": violations,
@@ -289,9 +295,13 @@ def run(models: int, workers: int, out: Path) -> dict[str, Any]:
     log = out.with_suffix(".partial.jsonl")
     done = {r["index"]: r for r in map(json.loads, log.read_text().splitlines())} if log.exists() else {}
     left = [i for i in range(models) if i not in done]
-    left.sort(key=lambda i: i not in MANY)
+    heavy = set(many())
+    left.sort(key=lambda i: i not in heavy)
+    draws = [MANY_DRAWS if i in heavy else DRAWS for i in left]
     with ProcessPoolExecutor(workers) as pool, log.open("a") as file:
-        for record in track(pool.map(run_one, left), "models", len(left), console=Console(stderr=True)):
+        for record in track(
+            pool.map(run_one, left, draws), "models", len(left), console=Console(stderr=True)
+        ):
             done[record["index"]] = record
             file.write(json.dumps(record) + "\n")
             file.flush()

@@ -61,7 +61,7 @@ def test_marginals_integrate_to_one():
     assert torch.trapezoid(upper.exp() - lower.exp(), x) < 0.02
 
 
-@pytest.mark.parametrize("given", [[0], [1], [0, 2], []])
+@pytest.mark.parametrize("given", [[0], [1], []])
 def test_conditionals_are_ratios(given):
     model = gaussians(3, cells=4, variables=3)
     row = np.array([0.3, -0.2, NAN])

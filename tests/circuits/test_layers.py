@@ -86,6 +86,35 @@ def test_single_precision_follows_double(name):
     )
 
 
+@pytest.mark.parametrize("route", [None, [[0.0, -INF, 0.0, 0.0], [-INF, 0.0, -INF, -INF]]])
+def test_a_joint_cell_of_weight_zero_counts_for_nothing(route):
+    """Against the sum over what is left; cell 1 has nothing else, so that its units have no mass."""
+    cells = 1 if route is None else 2
+    layer = JointLayer(1, 1, 2 * cells, [4, 4], cells, [2, 2])
+    layer.start(torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        layer.weight[0, 0, 0, 1] = -INF
+        layer.weight[0, 0, 0, 2, 0, 1] = -INF
+    children = [v[:1, :1].requires_grad_() for v in values(4, 4)]
+    out = layer(children, None, [None if route is None else torch.tensor(route)], 0)
+    weights = layer.weight[0, 0].double().exp().detach().numpy()  # (u, P, a, b)
+    left, right = (child[0, 0].exp().detach().numpy().reshape(2, 2, B) for child in children)
+    for cell in range(cells):
+        members = [p for p in range(4) if route is None or route[cell][p] == 0.0]
+        for unit in range(2):
+            w = {p: weights[unit, p] for p in members}
+            top = sum(np.einsum("ab,an,bn->n", w[p], left[p // 2], right[p % 2]) for p in members)
+            total = sum(w[p].sum() for p in members)
+            expected = top / total if total > 0 else np.zeros(B)
+            np.testing.assert_allclose(out[0, 0, 2 * cell + unit].exp().detach(), expected, rtol=1e-12)
+    low, high = (layer(children, None, [route and torch.tensor(route)], o) for o in (-1, 1))
+    assert (low <= out).all()
+    assert (out <= high).all()
+    out[out > -INF].sum().backward()
+    assert layer.weight.grad.isfinite().all()
+    assert all(child.grad.isfinite().all() for child in children)
+
+
 def test_layers_are_abstract():
     with pytest.raises(TypeError, match="abstract"):
         Layer()

@@ -56,24 +56,31 @@ def certify(
     if isinstance(model, ExactModel):
         exact = float(model.log_partition().detach())
         return Certificate(exact, exact, "exact", Status.EXACT)
+    known = Certificate(-float("inf"), 0.0, "ungated", Status.VACUOUS)
     if not isinstance(model, VTModel):
-        return Certificate(-float("inf"), 0.0, "ungated", Status.VACUOUS)
+        return known
     start = time.perf_counter()
+    try:
+        with torch.inference_mode(False):
+            if method != "refine":
+                known = _initial(model)
+                if method == "boxes" or known.gap <= tolerance:
+                    return _judged(known)
+            left = None if budget is None else max(budget - (time.perf_counter() - start), 1e-3)
+            refined = _refined(model, tolerance, left, max_boxes, batch, progress)
+    except KeyboardInterrupt:
+        return replace(known, status=Status.INTERRUPTED)
     if method == "refine":
-        return _judged(_refined(model, tolerance, budget, max_boxes, batch, progress))
-    initial = _initial(model)
-    if method == "boxes" or initial.gap <= tolerance:
-        return _judged(initial)
-    left = None if budget is None else max(budget - (time.perf_counter() - start), 1e-3)
-    refined = _refined(model, tolerance, left, max_boxes, batch, progress)
-    both = initial.intersect(refined)
+        return _judged(refined)
+    both = known.intersect(refined)
     return _judged(replace(both, status=Status.TOLERANCE if both.gap <= tolerance else refined.status))
 
 
 def _judged(certificate: Certificate) -> Certificate:
-    """The certificate, called vacuous where it proves nothing."""
+    """The certificate, called vacuous where all its boxes prove nothing."""
     proven = certificate.lower > -float("inf") or certificate.upper < 0.0
-    return certificate if proven else replace(certificate, status=Status.VACUOUS)
+    stopped = certificate.status in (Status.SECONDS, Status.INTERRUPTED)
+    return certificate if proven or stopped else replace(certificate, status=Status.VACUOUS)
 
 
 def _sides(model: VTModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -60,6 +60,14 @@ class Boxes(NamedTuple):
         return Boxes(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
 
 
+class Settled(NamedTuple):
+    """The shares (R, M) of all settled boxes from below and above, and the number (R,) of boxes weighed."""
+
+    lower: Tensor
+    upper: Tensor
+    boxes: Tensor
+
+
 class Partition:
     """One site's partition for all rows, and what it proves of the site's integrals."""
 
@@ -68,26 +76,32 @@ class Partition:
         self.units = units_of(model, site)
         self.whole = site_values(model, site, Question(x, low, high), Gates(), 0)
         self.mean, self.deviation = site_moments(model, site)
-        self.settled_lower = torch.zeros(len(x), self.units, dtype=torch.float64)
-        self.settled_upper = torch.zeros_like(self.settled_lower)
-        self.count = torch.zeros(len(x), dtype=torch.long)
+        nothing = torch.zeros(len(x), self.units, dtype=torch.float64)
+        self.settled = Settled(nothing, nothing, torch.zeros(len(x), dtype=torch.long))
         given = ~torch.isnan(x)
         low, high = torch.where(given, x, low), torch.where(given, x, high)
         every = torch.ones(len(x), site.gate.n_cells, dtype=torch.bool)
-        self.open = self.add(low, high, torch.arange(len(x)), every)
+        self.open, self.settled = self._added(low, high, torch.arange(len(x)), every)
 
-    def add(self, low: Tensor, high: Tensor, row: Tensor, touches: Tensor) -> Boxes:
-        """Labels and weighs new boxes; counts the settled ones, returns the open ones."""
-        self.count += torch.bincount(row, minlength=len(self.count))
+    @property
+    def count(self) -> Tensor:
+        """Boxes weighed so far, (R,)."""
+        return self.settled.boxes
+
+    def _added(self, low: Tensor, high: Tensor, row: Tensor, touches: Tensor) -> tuple[Boxes, Settled]:
+        """Labels and weighs new boxes: the open ones, and what is settled with them. Changes nothing."""
+        lower, upper = self.settled.lower, self.settled.upper
+        count = self.settled.boxes + torch.bincount(row, minlength=len(self.settled.boxes))
         size = max(1, _CHUNK // max(1, self.units * 8))
         parts: list[Boxes] = []
         for at in torch.arange(len(low)).split(size):
             boxes, settled = self._weigh(low[at], high[at], row[at], touches[at])
             done = boxes.take(settled)
-            self.settled_lower.index_add_(0, done.row, done.lower)
-            self.settled_upper.index_add_(0, done.row, done.upper)
+            lower, upper = lower.index_add(0, done.row, done.lower), upper.index_add(0, done.row, done.upper)
             parts.append(boxes.take(~settled))
-        return Boxes(*(torch.cat(column) for column in zip(*parts, strict=True)))
+        return Boxes(*(torch.cat(column) for column in zip(*parts, strict=True))), Settled(
+            lower, upper, count
+        )
 
     def _weigh(self, low: Tensor, high: Tensor, row: Tensor, touches: Tensor) -> tuple[Boxes, Tensor]:
         """The boxes with their shares, and which of them are settled."""
@@ -142,8 +156,8 @@ class Partition:
         The upper one may pass 1: ``whole`` is a computed number, not the ungated integral itself. What lies
         below ``_LOST`` may have lost its digits to underflow.
         """
-        lower = self.settled_lower.index_add(0, self.open.row, self.open.lower)
-        upper = self.settled_upper.index_add(0, self.open.row, self.open.upper)
+        lower = self.settled.lower.index_add(0, self.open.row, self.open.lower)
+        upper = self.settled.upper.index_add(0, self.open.row, self.open.upper)
         slack = UNIT * (2.0 * self.count.unsqueeze(1) + 2000)
         lower = torch.where(lower > _LOST, lower * (1 - slack), 0.0)
         return lower, upper * (1 + slack) + _LOST
@@ -183,13 +197,13 @@ class Partition:
         side = length.argmax(1, keepdim=True)
         where = _cut(*(part.gather(1, side) for part in (boxes.low, boxes.high, mean, deviation, a, b)))
         left, right = boxes.high.scatter(1, side, where), boxes.low.scatter(1, side, where)
-        children = self.add(
+        children, settled = self._added(
             torch.cat([boxes.low, right]),
             torch.cat([left, boxes.high]),
             boxes.row.repeat(2),
             boxes.touches.repeat(2, 1),
         )
-        self.open = rest.join(children)
+        self.open, self.settled = rest.join(children), settled
 
 
 def _cut(low: Tensor, high: Tensor, mean: Tensor, deviation: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from voronoi_circuits.certificates.certificate import Certificate
+from voronoi_circuits.certificates.certificate import Certificate, Status
 from voronoi_circuits.certificates.certify import certify
 from voronoi_circuits.certificates.refinement import Refinement
 from voronoi_circuits.models.base import BoxLike, Model, NotExactError, as_box, evidence_of
@@ -19,6 +19,8 @@ from voronoi_circuits.models.vt import VTModel, outward_difference
 
 ROW_BOXES = 4096
 ROW_TOLERANCE = 1e-3
+Z_BOXES = 100_000
+"""Boxes for Z where marginals are asked for without a certificate."""
 _ROWS = 128
 _LOST = 2.0**-1022
 """Smaller probabilities have lost digits."""
@@ -43,7 +45,11 @@ def marginal_bounds(
         return exact, exact
     gated = _certified(model)
     low, high = integral_bounds(gated, x, max_boxes=max_boxes)
-    known = certify(gated) if certificate is None else certificate
+    if len(low) == 0:
+        return low, high
+    known = certificate
+    if known is None:
+        known = certify(gated, budget=None, max_boxes=Z_BOXES)
     return outward_difference(low, min(known.upper, 0.0), -1), outward_difference(high, known.lower, 1)
 
 
@@ -129,7 +135,11 @@ def integral_bounds(
     inside = torch.nonzero(~outside).flatten()
     for part in inside.split(_ROWS):
         shape = rows[part]
-        refinement = Refinement(model, shape, left.expand_as(shape), right.expand_as(shape))
-        refinement.run(tolerance, max_boxes)
+        with torch.inference_mode(False):
+            refinement = Refinement(
+                model, shape.clone(), left.expand_as(shape).clone(), right.expand_as(shape).clone()
+            )
+            if refinement.run(tolerance, max_boxes) is Status.INTERRUPTED:
+                raise KeyboardInterrupt
         lower[part], upper[part] = refinement.lower, refinement.upper
     return lower, upper

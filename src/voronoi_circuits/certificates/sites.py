@@ -45,8 +45,15 @@ def sites(model: VTModel) -> list[Site]:
     def first(below: Iterable[int]) -> set[int]:
         """The gated regions that are reached through none but ungated ones."""
         found: set[int] = set()
-        for region in below:
-            found |= {region} if region in gates else first(regions[region].children)
+        seen: set[int] = set()
+        ahead = list(below)
+        while ahead:
+            region = ahead.pop()
+            if region in gates:
+                found.add(region)
+            elif region not in seen:
+                seen.add(region)
+                ahead.extend(regions[region].children)
         return found
 
     def site(region: int) -> Site:

@@ -114,8 +114,8 @@ def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> 
             generator=generator,
             progress=progress,
         )
-    if settings["verbose"]:
-        Console(stderr=True).print(*fitted.remarks, sep="\n", end="\n" * bool(fitted.remarks), markup=False)
+    for remark in fitted.remarks if settings["verbose"] else ():
+        Console(stderr=True).print(remark, markup=False, soft_wrap=True)
     if fitted.interrupted:
         warnings.warn(
             f"fit was interrupted after {fitted.epochs} epochs: the model is the best so far", stacklevel=3

@@ -52,6 +52,7 @@ def rejection(draw: Callable[[int], tuple[Tensor, Tensor]], n: int, where: str) 
         if found < n and spent >= PATIENCE and n * spent > MOST * found:
             raise RareCellError(
                 f"sampling {where}: {found} of {spent} draws fell into their own cells, so that "
-                f"{n} rows would take more than {MOST:,} draws; ask for fewer rows, for another cell, or fit fewer cells"
+                f"{n} rows would take more than {MOST:,} draws; ask for fewer rows, for another "
+                "cell, or fit fewer cells"
             )
     return Accepted(torch.cat(kept)[:n], found / spent)

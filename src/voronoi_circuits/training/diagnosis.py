@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from voronoi_circuits.circuits.leaves.gaussian import Gaussian
@@ -16,6 +15,7 @@ class TrainingError(ValueError):
 def broken_parameters(model: Model) -> list[str]:
     """The names of parameters that hold NaN or infinities, or logarithms of deviations beyond all numbers.
 
+    >>> import torch
     >>> from voronoi_circuits.specs import Circuit
     >>> rows = torch.randn(9, 2, generator=torch.Generator().manual_seed(0))
     >>> broken_parameters(Circuit(units=2).build(rows))

@@ -24,7 +24,7 @@ def remarks(model: Model, x: Tensor) -> tuple[str, ...]:
     >>> rows = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
     >>> model = VT(Circuit(units=2), cells=3).build(rows, torch.Generator().manual_seed(0))
     >>> remarks(model, rows), remarks(model, rows[:1])
-    ((), ('gate at region 3: cells [0, 1] hold no training row',))
+    ((), ('gate at region 3: cells [0, 2] hold no training row',))
     """
     broken = broken_parameters(model)
     if broken:

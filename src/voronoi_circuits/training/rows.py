@@ -1,4 +1,4 @@
-"""The rows that models are built from, trained on and judged by: refused where nothing can be learned from them.
+"""The rows that models are built from, trained on and judged by: refused where they are of no use.
 
 # B rows, D columns
 """

@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from voronoi_circuits.models.base import Model
@@ -46,6 +45,7 @@ def phases(
 ) -> list[Phase]:
     """The epochs: α along ``anneal``, or hard; the last fifth normalised where the objective is.
 
+    >>> import torch
     >>> from voronoi_circuits.specs import VT, Circuit
     >>> rows = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
     >>> model = VT(Circuit(units=2), cells=3).build(rows)
@@ -80,6 +80,7 @@ def annealing(model: Model, x: Tensor, anneal: str | Sequence[float]) -> tuple[f
     Squared distances grow with the dimension and the scale of the data, and so do margins: measured in them,
     the gates of every dataset begin equally soft and end equally hard.
 
+    >>> import torch
     >>> from voronoi_circuits.specs import VT, Circuit
     >>> rows = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
     >>> start, end = annealing(VT(Circuit(units=2), cells=3).build(rows), rows, "auto")
