@@ -66,7 +66,7 @@ def chosen(value: Any, dimension: int, structure: str) -> Any:
 
 
 def grid(configuration: Settings, seeds: int) -> list[Run]:
-    """Every run of the configuration."""
+    """Every run of the configuration, from each seed; one that sets its own seeds ([quick]) takes no more."""
     seeds = min(seeds, configuration.get("seeds", seeds))
     runs: list[Run] = []
     for name in map(known_name, configuration["sets"]):

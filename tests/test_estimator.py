@@ -2,7 +2,11 @@
 
 import math
 import pickle
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
 
+import mpmath
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,7 +22,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import voronoi_circuits as vc
 from voronoi_circuits.circuits.leaves import Leaf
+from voronoi_circuits.circuits.region_graph import Region, RegionGraph
+from voronoi_circuits.estimator.columns import ULP, Columns
+from voronoi_circuits.estimator.intervals import shifted
 from voronoi_circuits.specs import Specification
+from voronoi_circuits.tables.frames import Rows
+from voronoi_circuits.tables.standard import StandardTransform
 from voronoi_circuits.training.loop import Training
 
 EXPERT = vc.Circuit(units=2)
@@ -193,6 +202,109 @@ def test_scores_of_a_certified_model_lie_in_order(fitted: dict[str, vc.VoronoiDe
     )
 
 
+def test_the_jacobians_own_rounding_goes_outward(fitted: dict[str, vc.VoronoiDensity]) -> None:
+    half = 10.0 ** np.random.default_rng(0).uniform(100, 300, size=500)
+    scale = np.stack([half, 1.001 / half], axis=1).flatten()  # the logarithms nearly cancel, two by two
+    truth = -mpmath.fsum(mpmath.log(mpmath.mpf(float(side))) for side in scale)
+    columns = Columns(None, "numpy", StandardTransform(np.zeros(1000), scale))
+    zeros = torch.zeros(1, 1000, dtype=torch.float64)
+    nothing = (zeros[:, 0], zeros[:, 0])
+    lower, upper = (float(side) for side in shifted(fitted["vt"].model_, nothing, columns, zeros))
+    assert lower <= truth <= upper
+    assert upper - lower < 1e-6
+    assert abs(float(columns.log_jacobian(zeros)) - truth) > 4 * ULP * abs(
+        truth
+    )  # one sum's rounding is less
+
+
+def test_the_certificate_bounds_what_is_given_nothing(fitted: dict[str, vc.VoronoiDensity]) -> None:
+    density = copy(fitted["vt"])
+    everything = {"pressure": (-np.inf, np.inf)}
+    density.certificate_ = vc.certify(density.model_, tolerance=1e-4, budget=None)
+    lower, upper = density.score_conditional(PLANE[:20], given=[])
+    np.testing.assert_allclose(upper - lower, density.certificate_.gap, atol=1e-9)
+    least, most = density.probability(everything)
+    density.certificate_ = replace(density.certificate_, lower=-10.0, upper=0.0)
+    loose = density.probability(everything)
+    assert loose[0] <= least <= most <= loose[1]
+    assert most - least < loose[1] - loose[0]
+
+
+# columns of codes
+
+CODES = np.random.default_rng(3).choice(3, p=[0.2, 0.3, 0.5], size=400).astype(float)
+CODED = np.column_stack([CODES, 100 + 20 * CODES + np.random.default_rng(4).normal(size=400)])
+CODED_EXPERT = vc.Circuit(units=2, leaf={0: "categorical"})
+OWN = vc.Circuit(
+    RegionGraph(
+        [
+            Region((0,), 2, "leaf", leaf="categorical"),
+            Region((1,), 2, "leaf", leaf="gaussian"),
+            Region((0, 1), 2, "cp", (0, 1)),
+            Region((0, 1), 1, "sum", (2,)),
+        ]
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CODED_EXPERT,
+        OWN,
+        vc.Mixture(CODED_EXPERT, components=2),
+        vc.VT(CODED_EXPERT, cells=3),
+        vc.HFV(CODED_EXPERT, cells=2),
+    ],
+)
+def test_codes_stay_codes(model: Specification, tmp_path: Path) -> None:
+    density = small(model, epochs=10, certify_budget=0.5).fit(CODED)
+    bounds = np.array([density.probability({0: (code, code)}) for code in range(3)])
+    assert (bounds[:, 0] <= [0.27, 0.37, 0.57]).all()
+    assert (bounds[:, 1] >= [0.13, 0.23, 0.43]).all()
+    assert bounds[:, 0].sum() - 1e-9 <= 1 <= bounds[:, 1].sum() + 1e-9
+    masses = np.exp(density.score_bounds(np.column_stack([np.arange(3), np.full(3, np.nan)])))
+    assert (masses[0] <= bounds[:, 1] + 1e-12).all()  # an atom's density is its mass
+    assert (bounds[:, 0] <= masses[1] + 1e-12).all()
+    line = np.column_stack([np.full(4000, 2.0), np.linspace(-100, 400, 4000)])
+    lower, upper = (np.exp(side).sum() * 500 / 3999 for side in density.score_conditional(line, given=[0]))
+    assert lower - 1e-3 <= 1 <= upper + 1e-3
+    drawn = density.sample(50, given={0: 1.0}, random_state=0)
+    assert (drawn[:, 0] == 1).all()
+    assert set(density.sample(100, random_state=0)[:, 0]) == {0, 1, 2}
+    assert density.predict(CODED).shape == (400,)
+    density.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        vc.load(tmp_path / "model").score_samples(CODED), density.score_samples(CODED)
+    )
+
+
+def test_leaves_go_by_name_too() -> None:
+    frame = pd.DataFrame(CODED, columns=["kind", "size"])
+    model = vc.VT(vc.Circuit(units=2, leaf={"kind": "categorical"}), cells=3)
+    named = small(model).fit(frame)
+    assert named.model is model
+    assert model.expert.leaf == {"kind": "categorical"}
+    np.testing.assert_array_equal(
+        named.score_samples(frame), small(vc.VT(CODED_EXPERT, cells=3)).fit(CODED).score_samples(CODED)
+    )
+    with pytest.raises(ValueError, match="leaf: there is no column 'kinds'; did you mean 'kind'"):
+        small(vc.Circuit(leaf={"kinds": "categorical"})).fit(frame)
+    with pytest.raises(ValueError, match="leaf: there is no column 'kind'; the columns are unnamed, 0 to 1"):
+        small(model).fit(CODED)
+
+
+def test_a_code_that_one_row_has_is_known_to_the_leaves() -> None:
+    rare = CODED.copy()
+    rare[7, 0] = 3.0
+    for seed in range(6):  # some seeds hold the row out
+        density = small(CODED_EXPERT, random_state=seed, validation_fraction=0.5).fit(rare)
+        assert np.isfinite(density.score(rare))
+    weights = np.ones(400)
+    weights[7] = 1e-6
+    assert np.isfinite(small(CODED_EXPERT).fit(rare, sample_weight=weights).score(rare))
+
+
 # samples
 
 
@@ -279,6 +391,13 @@ def test_rows_without_weight_count_for_nothing() -> None:
     assert (unweighted.score_samples(PLANE) != without.score_samples(PLANE)).any()
 
 
+@pytest.mark.parametrize("size", [1e308, 1e-320])
+def test_weights_count_by_their_shares(size: float) -> None:
+    weighted = small("circuit").fit(PLANE, sample_weight=np.full(300, size))
+    one = small("circuit").fit(PLANE, sample_weight=np.ones(300))
+    np.testing.assert_array_equal(weighted.score_samples(PLANE), one.score_samples(PLANE))
+
+
 def test_validation_rows_choose_the_epoch() -> None:
     held = small("circuit", validation_fraction=0.0).fit(PLANE)
     assert all(math.isnan(value) for value in held.history_["lower"])
@@ -340,6 +459,57 @@ def test_the_papers_protocol() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"learner": vc.Adam()}, "settings may not hold learner, which the paper's protocol fixes"),
+        ({"structure": "hcl"}, "unknown structure 'hcl'"),
+        ({"units": 0}, "units must be a whole number of at least 1, not 0"),
+    ],
+)
+def test_the_papers_protocol_is_checked_at_once(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        vc.VoronoiDensity.paper("vt", **settings)
+
+
+@pytest.mark.parametrize(
+    ("density", "settings", "message"),
+    [
+        (
+            small("vt"),
+            {"model__cells": 3},
+            r"model is the name 'vt'; give the specification vc.VT\(\.\.\.\) to set",
+        ),
+        (small(None), {"model__cells": 3}, r"model is None; give the specification vc.VT"),
+        (
+            vc.VoronoiDensity(),
+            {"learner__epochs": 3},
+            r"learner is the name 'auto'; give the learner vc.Adam",
+        ),
+        (small(vc.VT()), {"model__expert__units": 3}, r"model__expert is None; give the expert vc.Circuit"),
+        (small("vt"), {"model__expert__units": 3}, "model is the name 'vt'"),
+        (small(vc.VT(EXPERT)), {"model__cell": 3}, "Invalid parameter 'cell' for estimator VT"),
+    ],
+)
+def test_parameters_of_a_name_are_refused(
+    density: vc.VoronoiDensity, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        density.set_params(**settings)
+    density.set_params(model=vc.VT(), model__expert=EXPERT, model__cells=4)
+    assert (density.model.cells, density.model.expert) == (4, EXPERT)
+
+
+def test_cells_of_a_read_table_are_called_by_their_column(fitted: dict[str, vc.VoronoiDensity]) -> None:
+    bad = np.where(np.arange(600).reshape(300, 2) == 5, np.inf, PLANE)
+    for table, message in (
+        (Rows(bad, ("pressure", "strain"), "numpy"), "column 'strain' holds inf, first in row 2"),
+        (Rows(bad * np.nan, ("pressure", "strain"), "numpy"), "column 'pressure' holds NaN, first in row 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted["circuit"].predict(table)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
         ({"model": "vtt"}, r"unknown model 'vtt' \(did you mean 'vt'\?\)"),
         ({"model": 3}, "model must be a specification such as vc.VT"),
         ({"model": vc.VT(EXPERT, cells=1000)}, "cells=1000 is more than the 270 rows"),
@@ -390,6 +560,31 @@ def test_missing_values_are_refused_where_nothing_learns_from_them(
         (lambda d: d.probability({0: (0, 1)}, given={"pressure": 1}), "'pressure' is in the box and given"),
         (lambda d: d.probability({0: (0, 1)}, given={"strain": np.nan}), "value of column 'strain' is nan"),
         (lambda d: d.sample(0), "n must be a whole number of at least 1, not 0"),
+        (lambda d: d.sample(2, cell=1.5), "cell must be a whole number or None, not 1.5"),
+        (lambda d: d.sample(2, cell=True), "cell must be a whole number or None, not True"),
+        (lambda d: d.sample(2, cell="a"), "cell must be a whole number or None, not 'a'"),
+        (lambda d: d.sample(2, given={"strain": (0, 1)}), r"give one number: column 'strain' has \(0, 1\)"),
+        (lambda d: d.sample(2, given={"strain": "x"}), "give one number: column 'strain' has 'x'"),
+        (lambda d: d.sample(2, given={1: None}), "give one number: column 'strain' has None"),
+        (lambda d: d.sample(2, given={1: True}), "give one number: column 'strain' has True"),
+        (lambda d: d.sample(2, given=[0]), r"given must be \{column: value\}, not \[0\]"),
+        (lambda d: d.sample(2, given="strain"), r"given must be \{column: value\}, not 'strain'"),
+        (
+            lambda d: d.sample(2, given={True: 0.0}),
+            "given: there is no column True; give a name or a position",
+        ),
+        (
+            lambda d: d.probability({"strain": 0}),
+            r"give \(low, high\) for column 'strain', two numbers, not 0",
+        ),
+        (lambda d: d.probability({1: (0, 1, 2)}), r"give \(low, high\) for column 'strain'"),
+        (lambda d: d.probability({1: (0, None)}), r"give \(low, high\) for column 'strain'"),
+        (lambda d: d.probability({1: "ab"}), r"give \(low, high\) for column 'strain'"),
+        (lambda d: d.probability([(0, 1)]), r"box must be \{column: \(low, high\)\}, not \[\(0, 1\)\]"),
+        (lambda d: d.score_conditional(PLANE, given=0), "given must be a list of columns, .* not 0"),
+        (lambda d: d.score_conditional(PLANE, given=None), "given must be a list of columns, .* not None"),
+        (lambda d: d.score_conditional(PLANE, given=[1.5]), "given: there is no column 1.5"),
+        (lambda d: d.score_conditional(PLANE, given=[True]), "given: there is no column True"),
         (lambda d: d.sample(2, cell=3), "cell 3 does not exist: the model has 3 cells"),
         (
             lambda d: d.sample(2, given={"length": 1.0}),
@@ -434,6 +629,7 @@ def test_nothing_is_answered_before_fit(method: str) -> None:
         (-np.ones(300), "finite and not negative"),
         (np.zeros(300), "not zero in every row"),
         (np.eye(300)[0], "n_samples=1"),
+        (["heavy"] * 300, "sample_weight must be numbers, one for each row"),
     ],
 )
 def test_weights_that_say_nothing_are_refused(weights: np.ndarray, message: str) -> None:

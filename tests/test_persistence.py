@@ -13,7 +13,15 @@ import torch
 
 import voronoi_circuits as vc
 from voronoi_circuits.circuits.region_graph import Region, RegionGraph
-from voronoi_circuits.persistence import describe, plain, read_folder, rebuild, restored, write_folder
+from voronoi_circuits.persistence import (
+    DamagedModelError,
+    describe,
+    plain,
+    read_folder,
+    rebuild,
+    restored,
+    write_folder,
+)
 from voronoi_circuits.specs import Specification
 
 ROWS = np.random.default_rng(0).normal(size=(120, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.5], [0, 0, 2.0]])
@@ -96,10 +104,9 @@ def test_any_changed_byte_is_refused(copy: Path, name: str, where: float) -> Non
     content = bytearray((copy / name).read_bytes())
     content[int(where * len(content))] ^= 1
     (copy / name).write_bytes(content)
-    with pytest.raises(
-        ValueError, match=r"model/(model.json|parameters.safetensors|SHA256SUMS): the file is not"
-    ):
+    with pytest.raises(DamagedModelError, match=f"{name} .*one of them was changed") as error:
         vc.load(copy)
+    assert "SHA256SUMS disagree" in str(error.value)
 
 
 def added_byte(path: Path) -> None:
@@ -116,13 +123,39 @@ def test_added_and_missing_bytes_and_files_are_refused(
     copy: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
     harm(copy / name)
-    with pytest.raises(ValueError, match=name if harm is not missing_byte else "the file is not"):
+    with pytest.raises(ValueError, match=f"{name}.*(disagree|changed|missing)"):
         vc.load(copy)
 
 
 def test_an_added_file_is_refused(copy: Path) -> None:
     (copy / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"notes\.txt: the file is no part of a saved model"):
+        vc.load(copy)
+
+
+@pytest.mark.parametrize("name", ["model.json", "parameters.safetensors", "SHA256SUMS"])
+def test_a_folder_in_a_files_place_is_refused(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    (copy / name).mkdir()
+    with pytest.raises(DamagedModelError, match=f"{name}: this is not a file"):
+        vc.load(copy)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"batch_size":', '"batch":', "batch"),
+        ('"certificate":', '"certificates":', "certificate"),
+        ('"columns":', '"rows":', "columns"),
+        ('"Adam":', '"Sgd":', "Sgd"),
+    ],
+)
+def test_a_document_of_other_keys_is_refused(copy: Path, old: str, new: str, message: str) -> None:
+    files = read_folder(copy, ("model.json", "parameters.safetensors"))
+    text = files["model.json"].decode()
+    assert old in text
+    write_folder(copy, {**files, "model.json": text.replace(old, new).encode()})
+    with pytest.raises(DamagedModelError, match=rf"model/model\.json: .*{message}"):
         vc.load(copy)
 
 

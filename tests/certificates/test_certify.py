@@ -85,3 +85,8 @@ def test_every_status_has_a_sentence(status):
 def test_bad_input_is_named(changed, message):
     with pytest.raises(ValueError, match=message):
         certify(gaussians(0), **changed)
+
+
+def test_only_a_model_is_certified():
+    with pytest.raises(ValueError, match=r"not Tensor: pass an estimator's \.model_"):
+        certify(torch.zeros(2, 2))

@@ -22,7 +22,7 @@ from voronoi_circuits.circuits.structures import random_binary_tree
 from voronoi_circuits.geometry.tessellation import Tessellation
 from voronoi_circuits.models.gates import VoronoiGate
 from voronoi_circuits.models.vt import VTModel
-from voronoi_circuits.specs import HFV, Circuit, Mixture
+from voronoi_circuits.specs import HFV, VT, Circuit, Mixture
 
 NAN = math.nan
 
@@ -244,3 +244,28 @@ def test_bad_input_is_named():
         marginal_bounds(model, torch.zeros(1, 3))
     with pytest.raises(ValueError, match="use the hard model"):
         marginal_bounds(model.soften(3.0), x)
+
+
+def test_a_certificate_of_z_tightens_what_gives_nothing():
+    rows = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
+    model = VT(Circuit(units=3), cells=4).build(rows, torch.Generator().manual_seed(0))
+    known = certify(model, max_boxes=20_000)
+    loose = probability_bounds(model, {0: (0.0, 1.0)}, max_boxes=512)
+    tight = probability_bounds(model, {0: (0.0, 1.0)}, certificate=known, max_boxes=512)
+    assert loose[0] <= tight[0] <= tight[1] <= loose[1]
+    assert tight[1] - tight[0] < loose[1] - loose[0]
+
+
+def test_what_is_asked_above_and_below_alike_is_certain():
+    rows = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    model = VT(Circuit(units=3), cells=3).build(rows, torch.Generator().manual_seed(0))
+    nothing = torch.full((1, 2), torch.nan)
+    assert [float(side) for side in marginal_bounds(model, nothing)] == [0.0, 0.0]
+    assert [float(side) for side in conditional_bounds(model, rows[:1], [0, 1])] == [0.0, 0.0]
+
+
+def test_numbers_that_would_overflow_are_refused():
+    rows = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    model = VT(Circuit(units=3), cells=3).build(rows, torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match="column 0 has values beyond"):
+        model.log_prob_bounds(torch.tensor([[1e200, 0.0]], dtype=torch.float64))

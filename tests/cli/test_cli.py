@@ -135,8 +135,12 @@ def test_reproduce_hands_over_to_the_checkouts_experiments(
     )
     for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
         monkeypatch.delitem(sys.modules, name)
-    run("reproduce", "synthetic", "--out", tmp_path / "told", "--quick", "--seeds", 2)
-    assert (tmp_path / "told").read_text() == "True 2"
+    run("reproduce", "synthetic", "--out", tmp_path / "told", "--seeds", 2)
+    assert (tmp_path / "told").read_text() == "False 2"
+    run("reproduce", "synthetic", "--out", tmp_path / "told")
+    assert (tmp_path / "told").read_text() == "False 3"
+    run("reproduce", "synthetic", "--out", tmp_path / "told", "--quick")
+    assert (tmp_path / "told").read_text() == "True 1"
     for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
         monkeypatch.delitem(sys.modules, name)
 
@@ -151,6 +155,31 @@ def test_an_interrupted_fit_is_saved_and_says_so(
     result = run("fit", home / "rows.csv", "-o", tmp_path / "m", "--model", "circuit")
     assert "note: fit was interrupted after 0 epochs: the model is the best so far\n" in result.stderr
     assert vc.load(tmp_path / "m").n_iter_ == 0
+
+
+def test_an_interrupted_demo_stops_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "_epoch", interrupted)
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr.endswith("stopped after 0 epochs of the plain circuit: nothing is drawn\n")
+    assert not any(tmp_path.iterdir())
+
+
+def test_columns_without_names_go_by_position(tmp_path: Path) -> None:
+    vc.VoronoiDensity("circuit", vc.Adam(epochs=1), random_state=0).fit(ROWS).save(tmp_path / "m")
+    for name, column in (("x0", 0), ("0", 0), ("x1", 1), ("1", 1)):
+        run("sample", tmp_path / "m", "-n", 3, "-o", tmp_path / "d.csv", "--given", f"{name}=0.5")
+        values, names = read_csv(tmp_path / "d.csv")
+        assert names == ("x0", "x1")
+        assert (values == 0.5).all(axis=0).tolist() == [column == 0, column == 1]
+    twice = CliRunner().invoke(
+        app,
+        ["sample", str(tmp_path / "m"), "-o", str(tmp_path / "d.csv"), "--given", "0=1", "--given", "x0=2"],
+    )
+    assert "--given x0=2: column x0 has a value already" in str(twice.exception)
 
 
 @pytest.mark.parametrize("command", ["fit", "score", "sample", "certify", "datasets", "demo", "reproduce"])
@@ -186,10 +215,35 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
         lambda h: ["sample", h / "model", "-o", h / "s.csv", "--given", "height=tall"],
         "--given height=tall: write a number after =",
     ),
+    "given twice": (
+        lambda h: ["sample", h / "model", "-o", h / "s.csv", "--given", "height=1", "--given", "height=2"],
+        "--given height=2: column height has a value already",
+    ),
+    "given by position": (
+        lambda h: ["sample", h / "model", "-o", h / "s.csv", "--given", "x0=1"],
+        "there is no column 'x0'; the columns are 'height', 'weight'",
+    ),
+    "no place for a model": (
+        lambda h: ["fit", h / "rows.csv", "-o", "/proc/m"],
+        "/proc/m: the folder /proc ",
+    ),
+    "no place for scores": (
+        lambda h: ["score", h / "none", h / "none.csv", "-o", "no/dir/x.csv"],
+        "no/dir/x.csv: the folder no/dir does not exist; make it first",
+    ),
+    "no place for rows": (
+        lambda h: ["sample", h / "none", "-o", "no/dir/x.csv"],
+        "no/dir/x.csv: the folder no/dir does not exist; make it first",
+    ),
+    "no place for a picture": (lambda h: ["demo", "--out", h / "rows.csv"], "rows.csv: this is a file"),
     "dataset": (lambda h: ["datasets", "pinwhel", "-o", h / "s.csv"], "pinwheel"),
     "no dataset": (lambda h: ["datasets", "-o", h / "s.csv"], "name the dataset to write"),
     "nowhere": (lambda h: ["datasets", "pinwheel"], "say where to write it"),
     "method": (lambda h: ["certify", h / "model", "--method", "box"], "did you mean 'boxes'"),
+    "quick seeds": (
+        lambda h: ["reproduce", "synthetic", "--out", h / "r", "--quick", "--seeds", 10],
+        "--seeds 10: --quick runs one seed; leave one of them out",
+    ),
     "experiment": (lambda h: ["reproduce", "uci", "--out", h / "r"], "unknown experiment 'uci'"),
 }
 

@@ -82,6 +82,21 @@ def test_unknown_name_says_the_nearest_and_all(asked: str, nearest: str) -> None
     assert all(name in str(error.value) for name in available())
 
 
+@pytest.mark.parametrize("name", [None, 3, b"spiral"])
+def test_a_name_that_is_no_text_is_refused(name: object) -> None:
+    with pytest.raises(ValueError, match="name: pass the name of a dataset, such as 'pinwheel'; got"):
+        load(name)
+
+
+def test_options_of_another_type_are_refused() -> None:
+    for letters in (3, None, ["W"]):
+        with pytest.raises(ValueError, match="letters: pass one or more of the letters A to Z"):
+            load("alphabet", letters=letters)
+    for arc in (3, ["usual"]):
+        with pytest.raises(ValueError, match="arc: pass 'literal'"):
+            load("spiral", arc=arc)
+
+
 def test_empty_name_is_refused() -> None:
     with pytest.raises(ValueError, match="no dataset ''"):
         load("")
@@ -94,15 +109,21 @@ def test_unknown_option_is_named() -> None:
         load("spiral", arcs="usual")
 
 
-@pytest.mark.parametrize("n", [(10, 0, 5), (10, 5), (-1, 5, 5)])
-def test_bad_sizes_are_refused(n: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("n", [(10, 0, 5), (10, 5), (-1, 5, 5), 5, None, "abc", (1.5, 1, 1), (True, 1, 1)])
+def test_bad_sizes_are_refused(n: object) -> None:
     with pytest.raises(ValueError, match="n: pass three positive sizes"):
         load("spiral", n=n)
 
 
-def test_bad_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match="seed: pass a non-negative whole number; got -1"):
-        load("spiral", seed=-1)
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", None])
+def test_bad_seed_is_refused(seed: object) -> None:
+    with pytest.raises(ValueError, match=f"seed: pass a non-negative whole number; got {seed!r}"):
+        load("spiral", seed=seed)
+
+
+def test_numpys_numbers_are_numbers() -> None:
+    first, again = load("spiral", seed=3, n=SMALL), load("spiral", seed=np.int64(3), n=np.array(SMALL))
+    np.testing.assert_array_equal(whole(first), whole(again))
 
 
 def test_standardisation_is_undone() -> None:

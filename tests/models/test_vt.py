@@ -207,8 +207,13 @@ def test_gates_read_no_categorical_column():
 
 def test_log_prob_is_refused_and_bounds_need_no_certificate():
     model, x = build("vt"), points("vt")
-    for question in (model.log_prob, model.log_marginal, model.log_conditional):
-        with pytest.raises(NotExactError, match="log_prob_bounds"):
+    questions = {
+        model.log_prob: "log_prob_bounds",
+        model.log_marginal: "marginal_bounds",
+        lambda rows: model.log_conditional(rows, given=[0]): "conditional_bounds",
+    }
+    for question, instead in questions.items():
+        with pytest.raises(NotExactError, match=instead):
             question(x)
     with pytest.raises(NotExactError, match="probability_bounds"):
         model.probability({})

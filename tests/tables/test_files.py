@@ -1,6 +1,8 @@
 """CSV files in and out, with errors that name file, line and column."""
 
+import errno
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -63,13 +65,19 @@ def test_ways_to_write_the_same(tmp_path: Path, text: str) -> None:
     assert columns == ("a", "b")
 
 
+@pytest.mark.parametrize("text", ["h\n1\n\n2\n", "h\r\n1\r\n\r\n2", 'h\n1\n""\n2\n'])
+def test_an_empty_line_of_one_column_is_a_missing_cell(tmp_path: Path, text: str) -> None:
+    np.testing.assert_array_equal(read_csv(written(tmp_path, text))[0], [[1.0], [np.nan], [2.0]])
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
         (
             "a,b\n1,2\n3,red\n",
-            r"rows.csv, line 3, column 'b': 'red' is not a number; leave a missing cell empty",
+            r"line 3, column 'b': 'red' is not a number; encode it as numbers or drop the column; only score",
         ),
+        ("a,b\n1_000,2\n", r"line 2, column 'a': '1_000' is not a number; write it without underscores"),
         ("a,b\n\n1,2\nNA,1\n", r"rows.csv, line 4, column 'a': 'NA' is not a number"),
         ("a,b\n1,2\n3\n", r"rows.csv, line 3: 1 cells, but there are 2 column names"),
         ("a,b\n1,2,3\n", r"rows.csv, line 2: 3 cells, but there are 2 column names"),
@@ -94,13 +102,20 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
         read_csv(tmp_path / "rows.csv")
 
 
-def test_missing_files_and_folders(tmp_path: Path) -> None:
+def test_missing_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
     with pytest.raises(FileNotFoundError, match=r"none.csv: there is no such file"):
         read_csv(tmp_path / "none.csv")
     with pytest.raises(ValueError, match="this is a folder"):
         read_csv(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"the folder .*deep does not exist"):
         write_csv(tmp_path / "deep" / "a.csv", np.ones((1, 1)), ["a"])
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    with pytest.raises(PermissionError, match=r"a.csv: the folder .* takes no new files \(Read-only"):
+        write_csv(tmp_path / "a.csv", np.ones((1, 1)), ["a"])
+    monkeypatch.undo()
     with pytest.raises(ValueError, match="no regular file"):
         write_csv(os.devnull, np.ones((1, 1)), ["a"])
 

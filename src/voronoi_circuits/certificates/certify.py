@@ -14,6 +14,7 @@ from voronoi_circuits.certificates.refinement import BATCH, Refinement
 from voronoi_circuits.circuits.region_graph import valid_name
 from voronoi_circuits.models.base import Model
 from voronoi_circuits.models.exact import ExactModel
+from voronoi_circuits.models.soft import SoftModel
 from voronoi_circuits.models.vt import VTModel
 
 METHODS = ("auto", "boxes", "refine")
@@ -57,15 +58,19 @@ def certify(
         exact = float(model.log_partition().detach())
         return Certificate(exact, exact, "exact", Status.EXACT)
     known = Certificate(-float("inf"), 0.0, "ungated", Status.VACUOUS)
-    if not isinstance(model, VTModel):
+    if isinstance(model, SoftModel):
         return known
+    if not isinstance(model, VTModel):
+        raise ValueError(f"certify takes a model, not {type(model).__name__}: pass an estimator's .model_")
     start = time.perf_counter()
     try:
         with torch.inference_mode(False):
             if method != "refine":
                 known = _initial(model)
-                if method == "boxes" or known.gap <= tolerance:
+                if method == "boxes":
                     return _judged(known)
+                if known.gap <= tolerance:
+                    return replace(known, status=Status.TOLERANCE)
             left = None if budget is None else max(budget - (time.perf_counter() - start), 1e-3)
             refined = _refined(model, tolerance, left, max_boxes, batch, progress)
     except KeyboardInterrupt:

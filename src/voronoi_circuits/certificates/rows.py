@@ -13,7 +13,7 @@ from torch import Tensor
 from voronoi_circuits.certificates.certificate import Certificate, Status
 from voronoi_circuits.certificates.certify import certify
 from voronoi_circuits.certificates.refinement import Refinement
-from voronoi_circuits.models.base import BoxLike, Model, NotExactError, as_box, evidence_of
+from voronoi_circuits.models.base import BoxLike, Model, NotExactError, as_box, evidence_of, within_reach
 from voronoi_circuits.models.exact import ExactModel, check_overlap
 from voronoi_circuits.models.vt import VTModel, outward_difference
 
@@ -50,45 +50,93 @@ def marginal_bounds(
     known = certificate
     if known is None:
         known = certify(gated, budget=None, max_boxes=Z_BOXES)
-    return outward_difference(low, min(known.upper, 0.0), -1), outward_difference(high, known.lower, 1)
+    bounds = outward_difference(low, min(known.upper, 0.0), -1), outward_difference(high, known.lower, 1)
+    return _certain(bounds, torch.isnan(x).all(1))
 
 
 def conditional_bounds(
-    model: Model, x: Tensor, given: Sequence[int], *, max_boxes: int = ROW_BOXES
+    model: Model,
+    x: Tensor,
+    given: Sequence[int],
+    certificate: Certificate | None = None,
+    *,
+    max_boxes: int = ROW_BOXES,
 ) -> Bounds:
     """Bounds of log p(the other variables that are not NaN | the variables ``given``); Z cancels.
 
     Where the evidence cannot be proven to have a density the upper bound is +inf (Corollary "Conditional
-    Bounds").
+    Bounds"). A certificate of Z helps where nothing is given.
+
+    >>> from voronoi_circuits.specs import Circuit
+    >>> rows = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    >>> lower, upper = conditional_bounds(Circuit(units=2).build(rows), rows[:3], [0])
+    >>> bool((lower == upper).all())
+    True
     """
-    if isinstance(model, ExactModel):
-        exact = model.log_conditional(x.double(), given).detach()
-        return exact, exact
-    gated = _certified(model)
     evidence = evidence_of(x.double(), given)
+    same = (torch.isnan(x) == torch.isnan(evidence)).all(1)
+    if isinstance(model, ExactModel):
+        below = model.log_marginal(evidence).detach()
+        exact = model.log_marginal(x.double()).detach() - below
+        lost = below == -torch.inf
+        return _certain((torch.where(lost, -torch.inf, exact), torch.where(lost, torch.inf, exact)), same)
+    gated = _certified(model)
     above = integral_bounds(gated, x, max_boxes=max_boxes)
-    below = integral_bounds(gated, evidence, max_boxes=max_boxes)
-    return _ratio(above, below)
+    below = _met(integral_bounds(gated, evidence, max_boxes=max_boxes), evidence, certificate)
+    return _certain(_ratio(above, below), same)
 
 
 def probability_bounds(
-    model: Model, box: BoxLike, given: Tensor | None = None, *, max_boxes: int = ROW_BOXES
+    model: Model,
+    box: BoxLike,
+    given: Tensor | None = None,
+    certificate: Certificate | None = None,
+    *,
+    max_boxes: int = ROW_BOXES,
 ) -> Bounds:
-    """Bounds of P(box), (1,), or of P(box | the variables of ``given`` that are not NaN), one pair a row."""
-    if isinstance(model, ExactModel):
-        exact = model.probability(box, None if given is None else given.double()).detach()
-        return exact, exact
-    gated = _certified(model)
+    """Bounds of P(box), (1,), or of P(box | the variables of ``given`` that are not NaN), one pair a row.
+
+    A certificate of Z helps where nothing is given, and the one integral may then use as many boxes as Z.
+
+    >>> from voronoi_circuits.specs import Circuit
+    >>> rows = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    >>> lower, upper = probability_bounds(Circuit(units=2).build(rows), {0: (-100.0, 100.0)})
+    >>> round(lower.item(), 6), round(upper.item(), 6)
+    (1.0, 1.0)
+    """
     asked = as_box(box, model.n_variables)
-    nothing = torch.full((1, model.n_variables), torch.nan)
-    x = nothing if given is None else model.check_rows(given, missing=True)
+    nothing = torch.full((1, model.n_variables), torch.nan, dtype=torch.float64)
+    x = nothing if given is None else model.check_rows(given, missing=True).double()
     check_overlap(asked.low, asked.high, x)
-    above = integral_bounds(gated, x, asked.low, asked.high, max_boxes=max_boxes)
-    below = integral_bounds(gated, x, max_boxes=max_boxes)
+    if isinstance(model, ExactModel):
+        possible = model.log_marginal(x) > -torch.inf
+        low, high = torch.zeros(len(x), dtype=torch.float64), torch.ones(len(x), dtype=torch.float64)
+        if bool(possible.any()):
+            low[possible] = high[possible] = model.probability(box, x[possible]).detach()
+        return low, high
+    gated = _certified(model)
+    unconditional = given is None and certificate is not None
+    most = max(max_boxes, Z_BOXES) if unconditional else max_boxes
+    above = integral_bounds(gated, x, asked.low, asked.high, max_boxes=most)
+    below = _met(integral_bounds(gated, x, max_boxes=max_boxes), x, certificate)
     lower, upper = _ratio(above, below)
     low = lower.exp() * (1 - 2.0**-50) - _LOST
     high = torch.where(upper == -torch.inf, 0.0, upper.exp() * (1 + 2.0**-50) + _LOST)
     return low.clamp(min=0.0), high.clamp(max=1.0)
+
+
+def _met(bounds: Bounds, x: Tensor, certificate: Certificate | None) -> Bounds:
+    """Bounds of log ∫ f met with those of log Z in the rows that give nothing."""
+    if certificate is None:
+        return bounds
+    nothing = torch.isnan(x).all(1)
+    lower = torch.where(nothing, bounds[0].clamp(min=certificate.lower), bounds[0])
+    return lower, torch.where(nothing, bounds[1].clamp(max=certificate.upper), bounds[1])
+
+
+def _certain(bounds: Bounds, same: Tensor) -> Bounds:
+    """Bounds with log 1 where the same is asked above and below."""
+    return torch.where(same, 0.0, bounds[0]), torch.where(same, 0.0, bounds[1])
 
 
 def _certified(model: Model) -> VTModel:
@@ -125,7 +173,7 @@ def integral_bounds(
     max_boxes: int = ROW_BOXES,
 ) -> Bounds:
     """Bounds of log ∫ f over ``[low, high]`` (D,) within the domain, at the numbers of each row."""
-    rows = model.check_rows(x, missing=True).double()
+    rows = within_reach(model.check_rows(x, missing=True).double())
     left, right = model.domain_sides(rows)
     left = left if low is None else torch.maximum(left, low)
     right = right if high is None else torch.minimum(right, high)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from voronoi_circuits.estimator.choices import chosen_model
 from voronoi_circuits.estimator.saving import FILES
 from voronoi_circuits.persistence import check_place
 from voronoi_circuits.specs import Specification
-from voronoi_circuits.tables import Rows, read_csv, write_csv
+from voronoi_circuits.tables import Rows, check_file_place, read_csv, write_csv
 from voronoi_circuits.training import Adam
 
 BATCH = 4096
@@ -73,6 +74,7 @@ def score(model: Model, data: Data, out: Out) -> None:
 
     Densities are in the data's own units, in nats; an exact model gives the same number twice.
     """
+    check_file_place(out)
     density, rows = load(model), table(data)
     starts = range(0, len(rows.values), BATCH)
     parts = [
@@ -91,15 +93,21 @@ def sample(
     n: Annotated[int, typer.Option("-n", help="Rows to draw.")] = 1000,
     cell: Annotated[int | None, typer.Option(help="Draw from this cell alone, counted from 0.")] = None,
     given: Annotated[
-        list[str] | None, typer.Option(help="column=value; may be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            help="column=value; may be repeated. Columns without names are x0, x1, ... or 0, 1, ...",
+            show_default=False,
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the draws.")] = None,
 ) -> None:
     """Draw rows from a model, exactly."""
+    check_file_place(out)
     density = load(model)
-    drawn = density.sample(n, cell=cell, given=dict(map(assignment, given or [])), random_state=seed)
     names = getattr(density, "feature_names_in_", None)
     columns = [f"x{i}" for i in range(density.n_features_in_)] if names is None else list(names)
+    values = assignments(given or [], columns if names is None else ())
+    drawn = density.sample(n, cell=cell, given=values, random_state=seed)
     write_csv(out, np.asarray(drawn, dtype=np.float64), columns)
     typer.echo(f"{out}: {n} rows", err=True)
 
@@ -116,6 +124,8 @@ def certify(
 ) -> None:
     """Bound the normalising constant of a model, and so every likelihood that it reports."""
     density = load(model)
+    if keep:
+        check_place(model, FILES)
     with Console(stderr=True).status("certify") as status:
 
         def show(step: Step) -> None:
@@ -157,6 +167,23 @@ def specification(model: str, cells: int | None, units: int | None, n: int) -> s
     return chosen_model(model, n).set_params(
         **{name: size for name, size in chosen.items() if size is not None}
     )
+
+
+def assignments(given: Sequence[str], unnamed: Sequence[str]) -> dict[str | int, float]:
+    """Columns and their values, each column once; ``unnamed`` is what columns without names are called here.
+
+    >>> assignments(["x1=2", "0=1.5"], ["x0", "x1"])
+    {1: 2.0, 0: 1.5}
+    """
+    positions = {name: i for i, called in enumerate(unnamed) for name in (called, str(i))}
+    values: dict[str | int, float] = {}
+    for text in given:
+        name, value = assignment(text)
+        column = positions.get(name, name)
+        if column in values:
+            raise ValueError(f"--given {text}: column {name} has a value already; give each column one")
+        values[column] = value
+    return values
 
 
 def assignment(text: str) -> tuple[str, float]:

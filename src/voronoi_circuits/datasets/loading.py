@@ -3,7 +3,7 @@
 # n rows, d columns
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 import numpy as np
@@ -56,22 +56,21 @@ def load(
     name = known_name(name)
     draw = SETS[name]
     check_options(name, draw, options)
-    if len(n) != 3 or min(n) < 1:
-        raise ValueError(f"n: pass three positive sizes (train, validation, test); got {n!r}")
-    if seed < 0:
-        raise ValueError(f"seed: pass a non-negative whole number; got {seed!r}")
+    check_numbers(n, seed)
     rng = np.random.default_rng(seed)
     rows = draw(sum(n), rng, **options)
     rows = rows + rng.normal(0.0, NOISE, rows.shape)
     return standardised(name, ("x", "y", "z")[: rows.shape[1]], rows, n)
 
 
-def known_name(name: str) -> str:
+def known_name(name: object) -> str:
     """The name as `available` spells it.
 
     >>> known_name("twisted-eight")
     'twisted_eight'
     """
+    if not isinstance(name, str):
+        raise ValueError(f"name: pass the name of a dataset, such as 'pinwheel'; got {name!r}")
     plain = {key.replace("_", ""): key for key in SETS}
     asked = "".join(letter for letter in name.lower() if letter.isalnum())
     if asked not in plain:
@@ -80,6 +79,27 @@ def known_name(name: str) -> str:
             f"there is no dataset {name!r}; the nearest name is {nearest!r}. Available: {', '.join(SETS)}"
         )
     return plain[asked]
+
+
+def check_numbers(n: object, seed: object) -> None:
+    """Refuse sizes and seeds that nothing can be drawn by.
+
+    >>> check_numbers((100, 50, 50), 0)
+    """
+    sizes = list[object](n) if isinstance(n, Iterable) else []
+    if len(sizes) != 3 or not all(is_whole(size, 1) for size in sizes):
+        raise ValueError(f"n: pass three positive sizes (train, validation, test); got {n!r}")
+    if not is_whole(seed, 0):
+        raise ValueError(f"seed: pass a non-negative whole number; got {seed!r}")
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether a value is a whole number, Python's or numpy's, of at least `least`.
+
+    >>> is_whole(np.int64(1), 1), is_whole(1.5, 1), is_whole("a", 1)
+    (True, False, False)
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 def check_options(name: str, draw: Callable[..., NDArray[np.float64]], options: dict[str, object]) -> None:

@@ -35,17 +35,28 @@ def alphabet(n: int, rng: np.random.Generator, *, letters: str = "W") -> FloatAr
     >>> alphabet(3, np.random.default_rng(0), letters="PC").shape
     (3, 2)
     """
-    word = letters.upper()
-    unknown = sorted(set(word) - LETTERS.keys())
-    if not word or unknown:
-        found = f"{', '.join(map(repr, unknown))} in {letters!r}" if unknown else "an empty string"
-        raise ValueError(f"letters: pass one or more of the letters A to Z, such as 'W'; got {found}")
+    word = checked_word(letters)
     across = int(np.ceil(np.sqrt(len(word))))
     step = np.array([COLUMNS * CELL + LETTER_GAP, -(ROWS * CELL + LETTER_GAP)])
     pixels = np.concatenate(
         [step * (i % across, i // across) + CELL * active_pixels(letter) for i, letter in enumerate(word)]
     )
     return pixels[rng.integers(len(pixels), size=n)] + CELL * rng.random((n, 2))
+
+
+def checked_word(letters: object) -> str:
+    """The letters as capitals, refused where they are not text of A to Z.
+
+    >>> checked_word("Pc")
+    'PC'
+    """
+    word = letters.upper() if isinstance(letters, str) else ""
+    unknown = sorted(set(word) - LETTERS.keys())
+    if not word or unknown:
+        empty = "an empty string" if letters == "" else repr(letters)
+        found = f"{', '.join(map(repr, unknown))} in {letters!r}" if unknown else empty
+        raise ValueError(f"letters: pass one or more of the letters A to Z, such as 'W'; got {found}")
+    return word
 
 
 def checkerboard(n: int, rng: np.random.Generator) -> FloatArray:
@@ -84,7 +95,7 @@ def spiral(n: int, rng: np.random.Generator, *, arc: str = "literal") -> FloatAr
     (3, 2)
     """
     longest = {"literal": 2 * np.pi, "usual": 1.0}
-    if arc not in longest:
+    if arc not in list(longest):
         raise ValueError(f"arc: pass 'literal' (the paper's text) or 'usual' (one turn); got {arc!r}")
     theta = np.sqrt(rng.uniform(0.0, longest[arc], n)) * 2 * np.pi
     radius = np.where(equal_parts(n, 2, rng) == 0, 1.0, -1.0) * 2 * theta

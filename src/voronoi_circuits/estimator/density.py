@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,13 +17,14 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from voronoi_circuits.certificates import Certificate
-from voronoi_circuits.estimator.choices import paper_learner, paper_model
+from voronoi_circuits.estimator.choices import check_reached, paper_learner, paper_model
 from voronoi_circuits.estimator.columns import Column, Columns
 from voronoi_circuits.estimator.draws import draw, seeded
 from voronoi_circuits.estimator.fitting import Fit, fit
 from voronoi_circuits.estimator.intervals import Bounds, conditional, in_batches, probability, scores
 from voronoi_circuits.estimator.saving import read, write
 from voronoi_circuits.models.base import Model
+from voronoi_circuits.persistence import DamagedModelError
 from voronoi_circuits.specs import Specification
 from voronoi_circuits.training import Adam, History
 
@@ -110,13 +111,25 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         """The parameters by name, and with ``deep`` those of the model and the learner too."""
         return {**super().get_params(deep), "transform": self._transform}
 
+    def set_params(self, **params: Any) -> Self:
+        """Sets parameters by name, those of the model and the learner with ``__`` (``model__cells``)."""
+        check_reached(self, params)
+        return super().set_params(**params)
+
     @classmethod
     def paper(cls, model: str = "vt", structure: str = "hclt", units: int = 40, **settings: Any) -> Self:
         """The paper's protocol, whole; ``settings`` are other parameters, such as ``random_state``.
 
+        The learner is the protocol's own.
+
         >>> VoronoiDensity.paper("vt", "einet").model
         VT(cells=40, expert=Circuit(product='tucker', structure='einet'), shared=True)
         """
+        if "learner" in settings:
+            raise ValueError(
+                "settings may not hold learner, which the paper's protocol fixes; change it with "
+                "set_params(learner=...) or set_params(learner__epochs=...)"
+            )
         return cls(paper_model(model, structure, units), paper_learner(), **settings)
 
     def fit(self, X: Any, y: Any = None, *, X_val: Any = None, sample_weight: Any = None) -> Self:
@@ -142,7 +155,7 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         NaN is a missing value: the row gets the bounds of its marginal.
         """
         z = self._read(X, allow_missing=True)
-        return _arrays(scores(self.model_, z, self.certificate_, self._columns.log_jacobian(z)))
+        return _arrays(scores(self.model_, z, self._columns, self.certificate_))
 
     def score_samples(self, X: Any) -> FloatArray:
         """The log density of each row: exact, or the certified lower bound. NaN is a missing value."""
@@ -152,10 +165,10 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         """The mean of ``score_samples``."""
         return float(self.score_samples(X).mean())
 
-    def score_conditional(self, X: Any, given: list[Column]) -> tuple[FloatArray, FloatArray]:
+    def score_conditional(self, X: Any, given: Sequence[Column]) -> tuple[FloatArray, FloatArray]:
         """Bounds of log p(the other columns | the given ones), row by row; NaN elsewhere is missing."""
         z = self._read(X, allow_missing=True)
-        return _arrays(conditional(self.model_, z, self._columns, given))
+        return _arrays(conditional(self.model_, z, self._columns, given, self.certificate_))
 
     def probability(
         self, box: Mapping[Column, tuple[float, float]], given: Mapping[Column, float] | None = None
@@ -165,7 +178,7 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         ``box`` is {column: (low, high)}, ``given`` {column: value}; columns go by name or position.
         """
         columns = self._fitted_columns()
-        return probability(self.model_, columns, box, given)
+        return probability(self.model_, columns, box, given, self.certificate_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The cell (for a mixture: the most probable component) of each complete row."""
@@ -195,7 +208,7 @@ class VoronoiDensity(DensityMixin, BaseEstimator):
         """n exact draws, of one cell or given values of some columns, in the container that was fitted."""
         columns = self._fitted_columns()
         z = draw(self.model_, n, cell, columns.evidence(given), seeded(random_state))
-        return columns.container(z, given or {})
+        return columns.container(z, given)
 
     def save(self, path: str | Path) -> None:
         """Writes the fitted estimator as a folder of JSON and safetensors, which ``vc.load`` reads."""
@@ -216,7 +229,12 @@ def load(path: str | Path) -> VoronoiDensity:
     True
     """
     settings, fitted = read(path)
-    estimator = VoronoiDensity(**settings)
+    try:
+        estimator = VoronoiDensity(**settings)
+    except TypeError as error:
+        raise DamagedModelError(
+            f"{path}: model.json holds settings that this version does not know ({error})"
+        ) from error
     vars(estimator).update(fitted.attributes())
     return estimator
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 import numpy as np
 import torch
 from sklearn.utils.validation import check_random_state
@@ -24,6 +26,8 @@ def draw(model: Model, n: int, cell: int | None, evidence: Tensor, generator: to
     cell's rows are.
     """
     positive("n", n)
+    if cell is not None and (isinstance(cell, bool) or not isinstance(cell, numbers.Integral)):
+        raise ValueError(f"cell must be a whole number or None, not {cell!r}")
     if cell is not None and not 0 <= cell < model.n_cells:
         raise ValueError(f"cell {cell} does not exist: the model has {model.n_cells} cells, counted from 0")
     given = None if bool(torch.isnan(evidence).all()) else evidence

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from voronoi_circuits.certificates import Certificate, certify
 from voronoi_circuits.circuits.region_graph import valid_name
-from voronoi_circuits.estimator.choices import chosen_learner, chosen_model
+from voronoi_circuits.estimator.choices import chosen_learner, chosen_model, coded_columns, leaves_by_position
 from voronoi_circuits.estimator.columns import Columns, read_table
 from voronoi_circuits.estimator.draws import seeded
 from voronoi_circuits.models.base import Model
@@ -61,10 +61,9 @@ class Weighted(NamedTuple):
     z: Tensor
     weights: Tensor | None
 
-    def split(self, fraction: float, generator: torch.Generator) -> tuple[Weighted, Weighted]:
-        """All rows but a share of them, and the share, drawn at random."""
+    def split(self, held: int, generator: torch.Generator) -> tuple[Weighted, Weighted]:
+        """All rows but so many of them, and these, drawn at random."""
         order = torch.randperm(len(self.z), generator=generator)
-        held = int(fraction * len(order))
         return self.at(order[held:].sort().values), self.at(order[:held].sort().values)
 
     def at(self, rows: Tensor) -> Weighted:
@@ -98,12 +97,19 @@ def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> 
     if len(values) < 2:
         raise ValueError("X has 1 sample of weight above zero (n_samples=1); give at least 2 rows")
     columns = Columns(rows.columns, rows.kind, StandardTransform.fit(values, weights))
-    train = Weighted(columns.forward(values), None if weights is None else torch.from_numpy(weights))
+    n_held = 0 if X_val is not None else int(fraction * len(values))
+    specification = leaves_by_position(
+        chosen_model(settings["model"], len(values) - n_held), lambda leaf: columns.positions(leaf, "leaf")
+    )
+    codes = coded_columns(specification, columns.count)
+    columns = columns.unscaled(codes)
+    every = train = Weighted(columns.forward(values), None if weights is None else torch.from_numpy(weights))
     if X_val is not None:
         held = Weighted(columns.read(X_val, allow_missing=False), None)
     else:
-        train, held = train.split(fraction, generator)
-    model = chosen_model(settings["model"], len(train.z)).build(train.repeated(), generator)
+        train, held = train.split(n_held, generator)
+    largest = every.z[every.z[:, codes].argmax(0)].float()  # so that no code is new to the leaves later
+    model = specification.build(torch.cat([train.repeated(), largest]), generator)
     watched = progress_bar("fit") if settings["verbose"] else nullcontext()
     with watched as progress:
         fitted = learner.fit(
@@ -139,12 +145,15 @@ def checked_numbers(settings: Mapping[str, Any]) -> tuple[float, float | None]:
 
 
 def checked_weights(sample_weight: Any, n: int) -> FloatArray | None:
-    """Row weights (n,) in float64, or None where there are none."""
+    """Row weights (n,) in float64, the largest 1, or None where there are none."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers, one for each row: {error}") from error
     if weights.shape != (n,):
         raise ValueError(f"sample_weight has shape {weights.shape}; give one number for each of the {n} rows")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError("sample_weight must be finite and not negative, and not zero in every row")
-    return weights
+    return weights / weights.max()

@@ -11,18 +11,17 @@ import torch
 from torch import Tensor
 
 from voronoi_circuits.certificates import Certificate, conditional_bounds, marginal_bounds, probability_bounds
-from voronoi_circuits.estimator.columns import Column, Columns
+from voronoi_circuits.estimator.columns import ULP, Column, Columns
 from voronoi_circuits.models.base import Kind, Model
 
 Bounds = tuple[Tensor, Tensor]
 BATCH = 4096
-ULP = 2.0**-52
 
 
-def scores(model: Model, z: Tensor, certificate: Certificate, jacobian: Tensor) -> Bounds:
+def scores(model: Model, z: Tensor, columns: Columns, certificate: Certificate) -> Bounds:
     """Bounds of log p of each row's numbers: the density of complete rows, the marginal of rows with NaN."""
     missing = torch.isnan(z).any(1)
-    lower, upper = torch.empty_like(jacobian), torch.empty_like(jacobian)
+    lower, upper = z.new_empty(2, len(z))
 
     def complete(rows: Tensor) -> Tensor:
         return torch.stack(model.log_prob_bounds(rows, certificate))
@@ -33,10 +32,12 @@ def scores(model: Model, z: Tensor, certificate: Certificate, jacobian: Tensor) 
     for chosen, ask in ((~missing, complete), (missing, marginal)):
         if bool(chosen.any()):
             lower[chosen], upper[chosen] = in_batches(ask, z[chosen], dim=1)
-    return shifted(model, (lower, upper), jacobian)
+    return shifted(model, (lower, upper), columns, z)
 
 
-def conditional(model: Model, z: Tensor, columns: Columns, given: Sequence[Column]) -> Bounds:
+def conditional(
+    model: Model, z: Tensor, columns: Columns, given: Sequence[Column], certificate: Certificate
+) -> Bounds:
     """Bounds of log p(the other numbers of each row | the columns given)."""
     evidence = columns.positions(given, "given")
     if len(evidence) == columns.count:
@@ -49,7 +50,7 @@ def conditional(model: Model, z: Tensor, columns: Columns, given: Sequence[Colum
             )
     asked = z.clone()
     asked[:, evidence] = torch.nan
-    return shifted(model, conditional_bounds(model, z, evidence), columns.log_jacobian(asked))
+    return shifted(model, conditional_bounds(model, z, evidence, certificate), columns, asked)
 
 
 def probability(
@@ -57,6 +58,7 @@ def probability(
     columns: Columns,
     box: Mapping[Column, tuple[float, float]],
     given: Mapping[Column, float] | None,
+    certificate: Certificate,
 ) -> tuple[float, float]:
     """Bounds of P(box | given)."""
     sides, evidence = columns.box(box), columns.evidence(given)
@@ -65,21 +67,24 @@ def probability(
         raise ValueError(
             f"column {columns.label(column)} is in the box and given: leave it out of one of them"
         )
-    lower, upper = probability_bounds(model, sides, None if not given else evidence.unsqueeze(0))
+    rows = None if not given else evidence.unsqueeze(0)
+    lower, upper = probability_bounds(model, sides, rows, certificate)
     return float(lower), float(upper)
 
 
-def shifted(model: Model, bounds: Bounds, jacobian: Tensor) -> Bounds:
-    """Bounds + log |dz/dx|; the rounding of the sum goes outward unless the model is exact."""
+def shifted(model: Model, bounds: Bounds, columns: Columns, z: Tensor) -> Bounds:
+    """Bounds + log |dz/dx|; what the sum and its terms round goes outward unless the model is exact."""
+    jacobian = columns.log_jacobian(z)
     lower, upper = (side + jacobian for side in bounds)
     if model.exactness.kind is Kind.EXACT:
         return lower, upper
-    return outward(lower, jacobian, -1), outward(upper, jacobian, 1)
+    slack = columns.jacobian_rounding(z)
+    return outward(lower, slack, -1), outward(upper, slack, 1)
 
 
-def outward(value: Tensor, jacobian: Tensor, direction: int) -> Tensor:
-    """The value moved by the rounding of its last sum."""
-    return torch.where(torch.isfinite(value), value + direction * ULP * (value.abs() + jacobian.abs()), value)
+def outward(value: Tensor, slack: Tensor, direction: int) -> Tensor:
+    """The value moved by the rounding of its last sum and by that of a term of it."""
+    return torch.where(torch.isfinite(value), value + direction * (ULP * value.abs() + slack), value)
 
 
 def in_batches(ask: Callable[[Tensor], Tensor], z: Tensor, dim: int = 0) -> Tensor:

@@ -15,7 +15,15 @@ import torch
 from voronoi_circuits.certificates import Certificate, Status, Step
 from voronoi_circuits.estimator.columns import Columns
 from voronoi_circuits.estimator.fitting import Fit
-from voronoi_circuits.persistence import describe, plain, read_folder, rebuild, restored, write_folder
+from voronoi_circuits.persistence import (
+    DamagedModelError,
+    describe,
+    plain,
+    read_folder,
+    rebuild,
+    restored,
+    write_folder,
+)
 from voronoi_circuits.specs import HFV, VT, Circuit, Mixture
 from voronoi_circuits.tables.standard import StandardTransform
 from voronoi_circuits.training import Adam, History
@@ -59,7 +67,15 @@ def read(path: str | Path) -> tuple[dict[str, Any], Fit]:
         raise ValueError(
             f"{Path(path) / DOCUMENT}: this is {found}, and this library reads {FORMAT!r} version {VERSION}"
         )
-    numbers = safetensors.torch.load(files[NUMBERS])
+    try:
+        return _restored(document, safetensors.torch.load(files[NUMBERS]))
+    except (KeyError, TypeError) as error:
+        raise DamagedModelError(
+            f"{Path(path) / DOCUMENT}: this is not what save wrote ({error}); save the model again"
+        ) from error
+
+
+def _restored(document: Mapping[str, Any], numbers: dict[str, torch.Tensor]) -> tuple[dict[str, Any], Fit]:
     transform = StandardTransform(numbers.pop("mean").numpy(), numbers.pop("deviation").numpy())
     columns = Columns(restored(document["columns"]["names"], TYPES), document["columns"]["kind"], transform)
     state = {name.removeprefix("model."): tensor for name, tensor in numbers.items()}

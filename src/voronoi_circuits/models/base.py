@@ -20,6 +20,9 @@ from voronoi_circuits.geometry.boxes import Box
 ROWS = 8192
 """Rows whose bounds are evaluated together."""
 
+REACH = 1e140
+"""The largest number a row may hold where a bound is asked for."""
+
 BoxLike = Box | Mapping[int, tuple[float, float]]
 
 
@@ -199,6 +202,14 @@ def evidence_of(x: Tensor, given: Sequence[int]) -> Tensor:
             )
         out[:, variable] = x[:, variable]
     return out
+
+
+def within_reach(x: Tensor) -> Tensor:
+    """The rows, refused where a squared deviation could overflow: no bound holds there."""
+    far = torch.nonzero((x.abs() > REACH).any(0)).flatten()
+    if len(far):
+        raise ValueError(f"column {int(far[0])} has values beyond {REACH:g}, where no bound can be computed")
+    return x
 
 
 def count_of(n: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -90,7 +91,15 @@ class SoftModel(Model):
             "or subtract the log of partition(n).value, an estimate"
         )
 
-    log_marginal = log_conditional = log_prob
+    def log_marginal(self, x: Tensor) -> Tensor:
+        """Refused: Z is only sampled."""
+        raise NotExactError(
+            "a soft model is unnormalised and has no marginals: ask the hard model it softens"
+        )
+
+    def log_conditional(self, x: Tensor, given: Sequence[int]) -> Tensor:
+        """Refused: soft gates do not integrate."""
+        raise NotExactError("a soft model has no conditionals: ask the hard model it softens")
 
     def probability(self, box: BoxLike, given: Tensor | None = None) -> Tensor:
         """Refused: Z is only sampled."""

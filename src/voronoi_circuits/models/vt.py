@@ -14,7 +14,7 @@ from voronoi_circuits.circuits.folded import FoldedCircuit
 from voronoi_circuits.circuits.questions import OPEN, Gates, Question, ValueGate
 from voronoi_circuits.circuits.region_graph import StructureError
 from voronoi_circuits.circuits.rounding import widen
-from voronoi_circuits.models.base import Exactness, Interval, Kind, NotExactError, in_chunks
+from voronoi_circuits.models.base import Exactness, Interval, Kind, NotExactError, in_chunks, within_reach
 from voronoi_circuits.models.exact import MixtureModel
 from voronoi_circuits.models.experts import ExpertDraws, Experts
 from voronoi_circuits.models.gates import VoronoiGate, add_log, ancestors, hard_gates, soft_gates
@@ -110,7 +110,17 @@ class VTModel(GatedModel):
             "a VT model's Z is certified by bounds, not exact: call log_prob_bounds(x, vc.certify(model))"
         )
 
-    log_marginal = log_conditional = log_prob
+    def log_marginal(self, x: Tensor) -> Tensor:
+        """Refused: see ``voronoi_circuits.certificates.marginal_bounds``."""
+        raise NotExactError(
+            "a VT model's marginals are intervals: call voronoi_circuits.certificates.marginal_bounds"
+        )
+
+    def log_conditional(self, x: Tensor, given: Sequence[int]) -> Tensor:
+        """Refused: see ``voronoi_circuits.certificates.conditional_bounds``."""
+        raise NotExactError(
+            "a VT model's conditionals are intervals: call voronoi_circuits.certificates.conditional_bounds"
+        )
 
     def probability(self, box: object, given: Tensor | None = None) -> Tensor:
         """Refused: see ``voronoi_circuits.certificates.probability_bounds``."""
@@ -123,7 +133,7 @@ class VTModel(GatedModel):
 
         A row within rounding of a facet takes the smallest and the largest of the tied cells.
         """
-        return in_chunks(self._bounds, self.check_rows(x, missing=False).double())
+        return in_chunks(self._bounds, within_reach(self.check_rows(x, missing=False).double()))
 
     def _bounds(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         candidates = [gate.tessellation.candidates(gate.points(rows)) for gate in self.placed]

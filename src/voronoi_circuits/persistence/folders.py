@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from voronoi_circuits.tables.files import check_folder_of
+
 DIGESTS = "SHA256SUMS"
 """The list of digests, as ``sha256sum --check`` reads it."""
 
@@ -52,8 +54,7 @@ def check_place(path: Path, names: Collection[str]) -> None:
     Traceback (most recent call last):
     FileNotFoundError: no/such/model: the folder no/such does not exist; make it first
     """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; make it first")
+    check_folder_of(path)
     if path.is_symlink() or (path.exists() and not _replaceable(path, names)):
         raise FileExistsError(
             f"{path}: something else than a saved model is there; choose another name, or remove it"
@@ -80,15 +81,18 @@ def read_folder(path: str | Path, names: Collection[str]) -> dict[str, bytes]:
         raise DamagedModelError(f"{path / name}: the file is missing; save the model again")
     for name in sorted(found - expected):
         raise DamagedModelError(f"{path / name}: the file is no part of a saved model; remove it")
+    for name in sorted(expected):
+        if not (path / name).is_file():
+            raise DamagedModelError(f"{path / name}: this is not a file; save the model again")
     files = {name: (path / name).read_bytes() for name in names}
     listed = (path / DIGESTS).read_bytes()
     for name, content in files.items():
         if _line(name, content) not in listed:
             raise DamagedModelError(
-                f"{path / name}: the file is not the one that was saved: its digest is not in {DIGESTS}"
+                f"{path}: {name} and {DIGESTS} disagree: one of them was changed; save the model again"
             )
     if listed != _digests(files):
-        raise DamagedModelError(f"{path / DIGESTS}: the file is not the one that was saved")
+        raise DamagedModelError(f"{path / DIGESTS}: the file was changed; save the model again")
     return files
 
 

@@ -1,9 +1,13 @@
-"""Comma-separated files: a line of names, then a line of numbers for each row; empty cells are missing."""
+"""Comma-separated files: a line of names, then a line of numbers for each row; empty cells are missing.
+
+An empty line is nothing, but where there is one column: there it is a row whose cell is empty.
+"""
 
 # n rows, D columns
 
 import csv
 import os
+import tempfile
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,8 +38,8 @@ def read_csv(path: str | Path) -> tuple[FloatArray, tuple[str, ...]]:
         try:
             columns = checked_header(next(lines, []), path)
             for row in lines:
-                if row:
-                    cells.extend(row_numbers(row, columns, f"{path}, line {lines.line_num}"))
+                if row or len(columns) == 1:
+                    cells.extend(row_numbers(row or [""], columns, f"{path}, line {lines.line_num}"))
         except csv.Error as error:
             raise ValueError(f"{path}, line {lines.line_num}: {error}") from error
         except UnicodeDecodeError as error:
@@ -61,10 +65,7 @@ def write_csv(path: str | Path, values: NDArray[np.floating], columns: Sequence[
     path = Path(path)
     if values.ndim != 2 or values.shape[1] != len(columns):
         raise ValueError(f"{path}: values of shape {values.shape} do not fit {len(columns)} column names")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; make it first")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: this is no regular file; name a file to write")
+    check_file_place(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("w", newline="", encoding="utf-8") as file:
@@ -74,6 +75,35 @@ def write_csv(path: str | Path, values: NDArray[np.floating], columns: Sequence[
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_file_place(path: Path) -> None:
+    """Refuse a place where `write_csv` cannot write.
+
+    >>> check_file_place(Path("no", "such", "a.csv"))
+    Traceback (most recent call last):
+    FileNotFoundError: no/such/a.csv: the folder no/such does not exist; make it first
+    """
+    check_folder_of(path)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: this is no regular file; name a file to write")
+
+
+def check_folder_of(path: Path) -> None:
+    """Refuse a place in a folder that does not exist, or takes no new files: one is made there, and is gone.
+
+    >>> check_folder_of(Path("no", "such", "model"))
+    Traceback (most recent call last):
+    FileNotFoundError: no/such/model: the folder no/such does not exist; make it first
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; make it first")
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise PermissionError(
+            f"{path}: the folder {path.parent} takes no new files ({error.strerror}); choose another"
+        ) from error
 
 
 def checked_header(names: list[str], path: Path) -> tuple[str, ...]:
@@ -106,21 +136,34 @@ def row_numbers(row: list[str], columns: tuple[str, ...], line: str) -> list[flo
     if len(row) != len(columns):
         raise ValueError(f"{line}: {len(row)} cells, but there are {len(columns)} column names")
     try:
-        return [float(cell.strip() or "nan") for cell in row]
+        return [number(cell) for cell in row]
     except ValueError as error:
         cell, column = next(pair for pair in zip(row, columns, strict=True) if not is_number(pair[0]))
-        remedy = "leave a missing cell empty"
+        remedy = "encode it as numbers or drop the column; only score takes empty cells"
+        if is_number(cell.replace("_", "")):
+            remedy = "write it without underscores"
         raise ValueError(f"{line}, column {column!r}: {cell!r} is not a number; {remedy}") from error
 
 
+def number(cell: str) -> float:
+    """A cell as a number: what `float` takes, but Python's underscores; NaN where the cell is empty.
+
+    >>> number(" 3e2"), number(" ")
+    (300.0, nan)
+    """
+    if "_" in cell:
+        raise ValueError(f"{cell!r} holds an underscore")
+    return float(cell.strip() or "nan")
+
+
 def is_number(text: str) -> bool:
-    """Whether a cell can be read: what `float` takes, or nothing at all.
+    """Whether a cell can be read.
 
     >>> is_number("-1e3"), is_number(" "), is_number("one")
     (True, True, False)
     """
     try:
-        float(text.strip() or "nan")
+        number(text)
     except ValueError:
         return False
     return True
