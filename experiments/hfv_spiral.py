@@ -2,8 +2,8 @@
 
     python -m experiments.hfv_spiral [--seeds 3]
 
-HCLT in two dimensions: a plain circuit of 6 units (60 parameters) against HFV models of about as many, by several
-ways of learning; mean and deviation of the test log-likelihood over seeds, as a table.
+HCLT in two dimensions: a plain circuit of 6 units (60 parameters) against HFV models of about as many, by
+several ways of learning; mean and deviation of the test log-likelihood over seeds, as a table.
 """
 
 from __future__ import annotations

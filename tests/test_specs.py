@@ -5,6 +5,7 @@ import torch
 from sklearn.base import clone
 
 from tests.models.examples import PAIRS, PLAIN, SPECS, TRIPLE, is_discrete, rows, seeded
+from voronoi_circuits.certificates.sites import sites
 from voronoi_circuits.circuits.region_graph import Region, RegionGraph
 from voronoi_circuits.circuits.structures import hfv_graph
 from voronoi_circuits.models.exact import CircuitModel, MixtureModel
@@ -188,7 +189,7 @@ def test_places_of_gates():
     spec = VT(Circuit(PAIRS), 2, gate_at=[(1, 0), 2, "root"])
     model = spec.build(X, seeded())
     assert [gate.variables for gate in model.placed] == [(0, 1, 2), (0, 1), (2,)]
-    assert model.parents() == [None, 0, 0]
+    assert [len(site.all_below()) for site in sites(model)] == [2]
     leaf = VT(Circuit(PAIRS), 2, gate_at=2).build(X, seeded())
     assert [gate.variables for gate in leaf.placed] == [(2,)]
     assert leaf.sample(20, seeded()).shape == (20, 3)

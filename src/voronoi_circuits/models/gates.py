@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from voronoi_circuits.circuits.questions import Gates, ValueGate
-from voronoi_circuits.circuits.region_graph import RegionGraph
 from voronoi_circuits.geometry.tessellation import Tessellation
 
 
@@ -72,13 +71,3 @@ def hard_gates(gates: Sequence[VoronoiGate], x: Tensor) -> Gates:
 def soft_gates(gates: Sequence[VoronoiGate], x: Tensor, alpha: Tensor | float) -> Gates:
     """All gates, soft, at the rows."""
     return Gates(values={gate.region: add_log(gate.soft(x, alpha)) for gate in gates})
-
-
-def ancestors(graph: RegionGraph, region: int) -> set[int]:
-    """The regions from which a region is reached."""
-    above: set[int] = set()
-    for index in range(region + 1, len(graph.regions)):
-        children = graph.regions[index].children
-        if region in children or any(child in above for child in children):
-            above.add(index)
-    return above

@@ -17,7 +17,7 @@ from voronoi_circuits.circuits.rounding import widen
 from voronoi_circuits.models.base import Exactness, Interval, Kind, NotExactError, in_chunks, within_reach
 from voronoi_circuits.models.exact import MixtureModel
 from voronoi_circuits.models.experts import ExpertDraws, Experts
-from voronoi_circuits.models.gates import VoronoiGate, add_log, ancestors, hard_gates, soft_gates
+from voronoi_circuits.models.gates import VoronoiGate, add_log, hard_gates, soft_gates
 from voronoi_circuits.models.rejection import Accepted, rejection
 from voronoi_circuits.models.soft import GatedModel
 from voronoi_circuits.models.tiles import tile
@@ -46,16 +46,6 @@ class VTModel(GatedModel):
         """The gate at the root, if there is one."""
         first = self.placed[0]
         return first if first.region == self.experts.root else None
-
-    def parents(self) -> list[int | None]:
-        """For each gate, the position of the nearest gate above it."""
-        graph = self.experts.circuit.graph
-        above = [ancestors(graph, gate.region) for gate in self.placed]
-        found: list[int | None] = []
-        for regions in above:
-            over = [j for j, other in enumerate(self.placed) if other.region in regions]
-            found.append(max(over) if over else None)
-        return found
 
     @property
     def exactness(self) -> Exactness:
