@@ -269,3 +269,14 @@ def test_numbers_that_would_overflow_are_refused():
     model = VT(Circuit(units=3), cells=3).build(rows, torch.Generator().manual_seed(0))
     with pytest.raises(ValueError, match="column 0 has values beyond"):
         model.log_prob_bounds(torch.tensor([[1e200, 0.0]], dtype=torch.float64))
+
+
+def test_a_complete_row_on_a_facet_takes_the_tied_cells():
+    rows = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    model = VT(Circuit(units=3), cells=2).build(rows, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.placed[0].tessellation.centroids.copy_(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
+    row = torch.tensor([[0.0, 0.5]], dtype=torch.float64)
+    lower, upper = integral_bounds(model, row)
+    assert (lower, upper) == model.log_unnormalized_bounds(row)
+    assert lower > -np.inf

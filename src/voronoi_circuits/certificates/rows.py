@@ -172,7 +172,10 @@ def integral_bounds(
     tolerance: float = ROW_TOLERANCE,
     max_boxes: int = ROW_BOXES,
 ) -> Bounds:
-    """Bounds of log ∫ f over ``[low, high]`` (D,) within the domain, at the numbers of each row."""
+    """Bounds of log ∫ f over ``[low, high]`` (D,) within the domain, at the numbers of each row.
+
+    A row that gives every variable needs no boxes: its bounds are those of log f.
+    """
     rows = within_reach(model.check_rows(x, missing=True).double())
     left, right = model.domain_sides(rows)
     left = left if low is None else torch.maximum(left, low)
@@ -180,7 +183,10 @@ def integral_bounds(
     outside = ((rows < left) | (rows > right)).any(1) | (left > right).any()
     lower = torch.full((len(rows),), -torch.inf, dtype=torch.float64)
     upper = lower.clone()
-    inside = torch.nonzero(~outside).flatten()
+    complete = ~outside & ~torch.isnan(rows).any(1)
+    if bool(complete.any()):
+        lower[complete], upper[complete] = model.log_unnormalized_bounds(rows[complete])
+    inside = torch.nonzero(~outside & ~complete).flatten()
     for part in inside.split(_ROWS):
         shape = rows[part]
         with torch.inference_mode(False):
