@@ -27,7 +27,7 @@ def bounds(refinement):
 @settings(max_examples=12)
 @given(st.integers(0, 400), st.lists(st.integers(1, 64), min_size=1, max_size=6))
 def test_monotone_tightening_and_any_stop_is_sound(seed, batches):
-    """Thm. "Certified Convergence", monotonicity: whatever is split, bounds tighten around the truth."""
+    """Theorem 3.9, monotonicity: whatever is split, bounds tighten around the truth."""
     case = random_case(5 * seed + 1)
     known = by_quadrature(case.model, asked(case.model, np.full(2, np.nan)))
     refinement = Refinement(case.model, *everything(case.model))
