@@ -635,3 +635,12 @@ def test_nothing_is_answered_before_fit(method: str) -> None:
 def test_weights_that_say_nothing_are_refused(weights: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         small("circuit").fit(PLANE, sample_weight=weights)
+
+
+def test_the_held_out_rows_are_never_beyond_a_histogram():
+    rows = np.random.default_rng(0).normal(size=(150, 3))
+    for seed in range(12):
+        density = vc.VoronoiDensity(
+            vc.Circuit(units=2, leaf="histogram"), vc.Adam(epochs=1), random_state=seed
+        )
+        assert np.isfinite(density.fit(rows).score_samples(rows)).all()

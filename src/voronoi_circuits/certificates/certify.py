@@ -70,7 +70,7 @@ def certify(
                 if method == "boxes":
                     return _judged(known)
                 if known.gap <= tolerance:
-                    return replace(known, status=Status.TOLERANCE)
+                    return _judged(replace(known, status=Status.TOLERANCE))
             left = None if budget is None else max(budget - (time.perf_counter() - start), 1e-3)
             refined = _refined(model, tolerance, left, max_boxes, batch, progress)
     except KeyboardInterrupt:

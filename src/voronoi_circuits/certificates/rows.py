@@ -41,7 +41,7 @@ def marginal_bounds(
     True
     """
     if isinstance(model, ExactModel):
-        exact = model.log_marginal(x.double()).detach()
+        exact = model.log_marginal(model.check_rows(x, missing=True).double()).detach()
         return exact, exact
     gated = _certified(model)
     low, high = integral_bounds(gated, x, max_boxes=max_boxes)
@@ -73,17 +73,19 @@ def conditional_bounds(
     >>> bool((lower == upper).all())
     True
     """
-    evidence = evidence_of(x.double(), given)
+    x = model.check_rows(x, missing=True).double()
+    evidence = evidence_of(x, given)
     same = (torch.isnan(x) == torch.isnan(evidence)).all(1)
     if isinstance(model, ExactModel):
         below = model.log_marginal(evidence).detach()
-        exact = model.log_marginal(x.double()).detach() - below
+        exact = model.log_marginal(x).detach() - below
         lost = below == -torch.inf
-        return _certain((torch.where(lost, -torch.inf, exact), torch.where(lost, torch.inf, exact)), same)
+        bounds = torch.where(lost, -torch.inf, exact), torch.where(lost, torch.inf, exact)
+        return _certain(bounds, same & ~lost)
     gated = _certified(model)
     above = integral_bounds(gated, x, max_boxes=max_boxes)
     below = _met(integral_bounds(gated, evidence, max_boxes=max_boxes), evidence, certificate)
-    return _certain(_ratio(above, below), same)
+    return _certain(_ratio(above, below), same & (below[0] > -torch.inf))
 
 
 def probability_bounds(

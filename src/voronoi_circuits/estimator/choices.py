@@ -18,7 +18,6 @@ from voronoi_circuits.specs import (
     Mixture,
     Specification,
     default_expert,
-    discrete,
     positive,
 )
 from voronoi_circuits.training import Adam
@@ -81,18 +80,19 @@ def leaves_by_position(
     return copy.set_params(**{"leaf" if isinstance(model, Circuit) else "expert__leaf": moved})
 
 
-def coded_columns(model: Specification, n_columns: int) -> list[int]:
-    """The columns that hold codes: those with categorical leaves.
+def leaf_columns(model: Specification, n_columns: int, family: str) -> list[int]:
+    """The columns with leaves of a family.
 
-    >>> coded_columns(VT(Circuit(leaf={1: "categorical"})), 3)
+    >>> leaf_columns(VT(Circuit(leaf={1: "categorical"})), 3, "categorical")
     [1]
     """
     expert = _expert(model)
     if expert is None:
         return []
     if isinstance(expert.structure, RegionGraph):
-        return [column for column in discrete(expert.structure) if column < n_columns]
-    return [column for column, leaf in enumerate(expert.families(n_columns)) if leaf == "categorical"]
+        leaves = {region.scope[0] for region in expert.structure.regions if region.leaf == family}
+        return sorted(column for column in leaves if column < n_columns)
+    return [column for column, leaf in enumerate(expert.families(n_columns)) if leaf == family]
 
 
 def _expert(model: Specification) -> Circuit | None:

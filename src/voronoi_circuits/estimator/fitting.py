@@ -19,7 +19,7 @@ from torch import Tensor
 
 from voronoi_circuits.certificates import Certificate, certify
 from voronoi_circuits.circuits.region_graph import valid_name
-from voronoi_circuits.estimator.choices import chosen_learner, chosen_model, coded_columns, leaves_by_position
+from voronoi_circuits.estimator.choices import chosen_learner, chosen_model, leaf_columns, leaves_by_position
 from voronoi_circuits.estimator.columns import Columns, read_table
 from voronoi_circuits.estimator.draws import seeded
 from voronoi_circuits.models.base import Model
@@ -101,15 +101,16 @@ def fit(settings: Mapping[str, Any], X: Any, X_val: Any, sample_weight: Any) -> 
     specification = leaves_by_position(
         chosen_model(settings["model"], len(values) - n_held), lambda leaf: columns.positions(leaf, "leaf")
     )
-    codes = coded_columns(specification, columns.count)
+    codes, bounded = (leaf_columns(specification, columns.count, f) for f in ("categorical", "histogram"))
     columns = columns.unscaled(codes)
     every = train = Weighted(columns.forward(values), None if weights is None else torch.from_numpy(weights))
     if X_val is not None:
         held = Weighted(columns.read(X_val, allow_missing=False), None)
     else:
         train, held = train.split(n_held, generator)
-    largest = every.z[every.z[:, codes].argmax(0)].float()  # so that no code is new to the leaves later
-    model = specification.build(torch.cat([train.repeated(), largest]), generator)
+    ends = torch.cat([every.z[:, codes + bounded].argmax(0), every.z[:, bounded].argmin(0)])
+    start = torch.cat([train.repeated(), every.z[ends].float()])  # no row of X is new to the leaves later
+    model = specification.build(start, generator)
     watched = progress_bar("fit") if settings["verbose"] else nullcontext()
     with watched as progress:
         fitted = learner.fit(
