@@ -123,7 +123,7 @@ def write(results: dict[str, Any]) -> None:
     about = (
         f"{results['cells']} independent cells of {results['units']} units, {results['epochs']} epochs; "
         f"{where['processor']}, {where['threads']} of {where['cores']} cores, Python {where['python']}, "
-        f"torch {where['torch']}. The machine was shared with other work: seconds are upper ends."
+        f"torch {where['torch']}."
     )
     start, end = "<!-- measured -->\n", "<!-- end -->"
     before, rest = PAGE.read_text().split(start)
