@@ -40,6 +40,7 @@ figures: $(VENV)/.run
 	for name in oblique_facet two_level rotated_hyperplane wine_table; do $(BIN)/python -m examples.$$name docs/images || exit 1; done
 	$(BIN)/voronoi-circuits demo --out docs/images
 	$(BIN)/python -m experiments.report experiments/results/synthetic
+	$(BIN)/python -m benchmarks.refinement --draw
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache .hypothesis

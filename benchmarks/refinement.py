@@ -16,11 +16,11 @@ import platform
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
 from voronoi_circuits.certificates import Step, certify
+from voronoi_circuits.plots import gap_curves
 from voronoi_circuits.specs import VT, Circuit
 from voronoi_circuits.training import Adam
 
@@ -87,20 +87,13 @@ def slope(curve: dict[str, Any]) -> float:
 
 def draw(results: dict[str, Any]) -> None:
     """Gap against boxes, with the theorem's slope, and against seconds."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
-    for colour, curve in enumerate(results["curves"]):
-        d, points = curve["variables"], gaps(curve)
-        for axis, column in zip(axes, (0, 1), strict=True):
-            axis.loglog(points[:, column], points[:, 2], color=f"C{colour}", label=f"D = {d}")
-        n = points[len(points) // 3 :, 0]
-        start = points[len(points) // 3, 2]
-        axes[0].loglog(n, start * (n / n[0]) ** (-1 / d), color=f"C{colour}", ls=":", lw=1)
-    axes[0].set(xlabel="boxes", ylabel="gap of log Z (nats)", title="dotted: the theorem's N^(-1/D)")
-    axes[1].set(xlabel="seconds")
-    axes[1].legend()
-    IMAGE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(IMAGE, dpi=150)
-    plt.close(figure)
+    rows = [
+        {"curve": f"D = {curve['variables']}", "dimension": curve["variables"]}
+        | dict(zip(("boxes", "seconds", "gap"), point.tolist(), strict=True))
+        for curve in results["curves"]
+        for point in gaps(curve)
+    ]
+    gap_curves(rows, IMAGE)
 
 
 def table(results: dict[str, Any]) -> str:
