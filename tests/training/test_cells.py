@@ -10,7 +10,7 @@ from tests.training.scenes import built, pinwheel, seeded
 from voronoi_circuits.models.hfv import HFVModel
 from voronoi_circuits.models.vt import VTModel
 from voronoi_circuits.specs import VT, Circuit
-from voronoi_circuits.training.cells import cells_in_use, cells_of, lloyd_step, routing_gate
+from voronoi_circuits.training.cells import cells_in_use, cells_of, lloyd_step
 
 
 def means_by_hand(points: np.ndarray, centroids: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -59,14 +59,15 @@ def test_gates_are_found_wherever_they_are() -> None:
     scope = Circuit("einet", "tucker", 2).graph(rows, seeded()).regions[internal[0]].scope
     model = VT(Circuit("einet", "tucker", 2), cells=3, gate_at=["root", scope]).build(rows, seeded())
     assert [len(cells.variables) for cells in cells_of(model)] == [4, len(scope)]
-    assert routing_gate(model) is None
+    assert model.router is None
     assert cells_of(built("mixture", rows[:, :2])) == []
 
 
 def test_rows_meet_one_expert_only_where_experts_are_their_own() -> None:
     rows, _ = pinwheel(60)
     found = {
-        name: routing_gate(built(name, rows)) is not None for name in ("vt", "vt-shared", "hfv", "circuit")
+        name: getattr(built(name, rows), "router", None) is not None
+        for name in ("vt", "vt-shared", "hfv", "circuit")
     }
     assert found == {"vt": True, "vt-shared": False, "hfv": False, "circuit": False}
 

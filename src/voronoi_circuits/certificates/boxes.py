@@ -50,8 +50,9 @@ def inner_boxes(model: VTModel, site: Site) -> CellBoxes:
 
 def _mass(model: VTModel, site: Site, boxes: CellBoxes) -> Tensor:
     """The mass of each cell's own unit in its box, (K,), summed over experts below the root."""
-    low, high = _whole(model, len(boxes.low))
-    low, high = _met(low, high, site.gate, boxes)
+    _, low, high = model.whole()
+    rows = len(boxes.low)
+    low, high = _met(low.expand(rows, -1), high.expand(rows, -1), site.gate, boxes)
     values = model.experts.circuit.run(Question(None, low, high), upto=site.gate.region)[site.gate.region]
     if site.gate.region == model.experts.root:
         return values.flatten(0, 1).diagonal()
@@ -64,11 +65,6 @@ def outer_boxes(model: VTModel, gate: VoronoiGate) -> CellBoxes:
     columns = list(gate.variables)
     low, high = (side[columns].expand_as(centroids) for side in model.domain_sides(centroids))
     return CellBoxes(*outer_box(centroids, low, high))
-
-
-def _whole(model: VTModel, rows: int) -> tuple[Tensor, Tensor]:
-    low, high = model.domain_sides(torch.zeros(1, dtype=torch.float64))
-    return low.expand(rows, -1), high.expand(rows, -1)
 
 
 def _met(low: Tensor, high: Tensor, gate: VoronoiGate, boxes: CellBoxes) -> tuple[Tensor, Tensor]:

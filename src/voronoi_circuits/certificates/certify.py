@@ -88,16 +88,10 @@ def _judged(certificate: Certificate) -> Certificate:
     return certificate if proven or stopped else replace(certificate, status=Status.VACUOUS)
 
 
-def _sides(model: VTModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    x = torch.full((1, model.n_variables), torch.nan, dtype=torch.float64)
-    low, high = model.domain_sides(x)
-    return x, low.expand_as(x), high.expand_as(x)
-
-
 def _initial(model: VTModel) -> Certificate:
     """The paper's boxes, without refinement."""
     start = time.perf_counter()
-    lower, upper = (float(side[0]) for side in initial_bounds(model, *_sides(model)))
+    lower, upper = (float(side[0]) for side in initial_bounds(model, *model.whole()))
     upper = min(upper, 0.0)
     seconds = time.perf_counter() - start
     cells = 2 * sum(gate.n_cells for gate in model.placed)
@@ -121,7 +115,7 @@ def _refined(
         if progress is not None:
             progress(history[-1])
 
-    refinement = Refinement(model, *_sides(model))
+    refinement = Refinement(model, *model.whole())
     status = refinement.run(tolerance, max_boxes, budget, batch, note)
     lower, upper = float(refinement.lower[0]), min(float(refinement.upper[0]), 0.0)
     boxes = int(refinement.boxes[0])

@@ -135,6 +135,21 @@ class Model(nn.Module, ABC):
             return -side, side
         return self.domain.low.to(like), self.domain.high.to(like)
 
+    def outside(self, x: Tensor) -> Tensor:
+        """Which rows hold a number that lies outside the domain, (B,); NaN lies nowhere."""
+        low, high = self.domain_sides(x)
+        return ((x < low) | (x > high)).any(-1)
+
+    def inside(self, x: Tensor, values: Tensor) -> Tensor:
+        """Log values of f at rows (B,): -inf where the row lies outside the domain."""
+        return values if self.domain is None else torch.where(self.outside(x), -torch.inf, values)
+
+    def whole(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The row that gives nothing and the sides of the domain, (1, D) each in float64: what Z asks."""
+        x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
+        low, high = self.domain_sides(x)
+        return x, low.expand_as(x), high.expand_as(x)
+
     def check_rows(self, x: Tensor, *, missing: bool) -> Tensor:
         """The rows, refused where they are not (B, D) floats, or hold NaN where none may be."""
         if not torch.is_tensor(x):
@@ -156,8 +171,7 @@ class Model(nn.Module, ABC):
 
     def check_evidence(self, x: Tensor) -> Tensor:
         """The rows, refused where a number lies outside the domain."""
-        low, high = self.domain_sides(self.check_rows(x, missing=True))
-        outside = torch.nonzero(((x < low) | (x > high)).any(1)).flatten()
+        outside = torch.nonzero(self.outside(self.check_rows(x, missing=True))).flatten()
         if len(outside):
             raise ValueError(
                 f"row {int(outside[0])} of the evidence has no probability here: it lies outside the domain"

@@ -61,14 +61,7 @@ class ExactModel(Model):
 
     def log_unnormalized(self, x: Tensor) -> Tensor:
         """log f(x); -inf outside the domain."""
-        return self._inside(self.check_rows(x, missing=False), self.ask(x))
-
-    def _inside(self, x: Tensor, values: Tensor) -> Tensor:
-        if self.domain is None:
-            return values
-        left, right = self.domain_sides(x)
-        out = ((x < left) | (x > right)).any(-1)
-        return torch.where(out, -torch.inf, values)
+        return self.inside(self.check_rows(x, missing=False), self.ask(x))
 
     def log_prob(self, x: Tensor) -> Tensor:
         """log p(x) = log f(x) - log Z."""
@@ -77,7 +70,7 @@ class ExactModel(Model):
     def log_marginal(self, x: Tensor) -> Tensor:
         """log p of the variables that are not NaN."""
         self.check_rows(x, missing=True)
-        return self._inside(x, self.ask(x)) - self.log_partition(x.dtype)
+        return self.inside(x, self.ask(x)) - self.log_partition(x.dtype)
 
     def log_conditional(self, x: Tensor, given: Sequence[int]) -> Tensor:
         """log p(the other variables of the row that are not NaN | the variables ``given``)."""
@@ -92,7 +85,7 @@ class ExactModel(Model):
         self.check_rows(x, missing=True)
         check_overlap(asked.low, asked.high, x)
         low, high = asked.low.to(x).expand_as(x), asked.high.to(x).expand_as(x)
-        below = _supported(self._inside(x, self.ask(x)))
+        below = _supported(self.inside(x, self.ask(x)))
         return (self.ask(x, low, high) - below).exp()
 
     def log_prob_bounds(self, x: Tensor, certificate: Interval | None = None) -> tuple[Tensor, Tensor]:

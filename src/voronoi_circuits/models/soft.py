@@ -75,10 +75,7 @@ class SoftModel(Model):
 
     def log_unnormalized(self, x: Tensor) -> Tensor:
         """log f(x; α)."""
-        self.check_rows(x, missing=False)
-        low, high = self.domain_sides(x)
-        outside = ((x < low) | (x > high)).any(-1)
-        return torch.where(outside, -torch.inf, self.hard.soft_log(x, self.alpha))
+        return self.inside(self.check_rows(x, missing=False), self.hard.soft_log(x, self.alpha))
 
     def soft_log(self, x: Tensor, alpha: Tensor | float) -> Tensor:
         """log f(x; α) at another α."""
@@ -121,19 +118,13 @@ class SoftModel(Model):
         """Z = P(domain) E[w], from n draws of the ungated model in the domain, w the gates on their way."""
         with torch.no_grad():
             weights = self.hard.soft_weights(self._draw(n, generator), self.alpha).exp()
-            mass = self.hard.experts.total(self._whole(), self.hard.open_gates(self.alpha)).exp()
+            mass = self.hard.experts.total(Question(*self.whole()), self.hard.open_gates(self.alpha)).exp()
         return SampledPartition(float(mass * weights.mean()), float(mass * weights.std()) / math.sqrt(n))
-
-    def _whole(self) -> Question:
-        """The mass of the domain."""
-        x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
-        low, high = self.domain_sides(x)
-        return Question(x, low.expand_as(x), high.expand_as(x))
 
     def _draw(self, n: int, generator: torch.Generator | None) -> ExpertDraws:
         """Draws of the ungated model within the domain."""
         gates = self.hard.open_gates(self.alpha)
-        return self.hard.experts.draw(n, self._whole(), gates=gates, generator=generator)
+        return self.hard.experts.draw(n, Question(*self.whole()), gates=gates, generator=generator)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n exact draws: a draw of the ungated model is kept with the probability that its gates give."""

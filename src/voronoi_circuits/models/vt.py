@@ -48,6 +48,11 @@ class VTModel(GatedModel):
         return first if first.region == self.experts.root else None
 
     @property
+    def router(self) -> VoronoiGate | None:
+        """The gate that sends each row to an expert of its own, where that is all that the gates do."""
+        return self.root_gate if len(self.placed) == 1 and self.experts.roots == 1 else None
+
+    @property
     def exactness(self) -> Exactness:
         """Certified: cells are oblique to the circuit's splits, Proposition "Single-Layer Intractability"."""
         if all(gate.n_cells == 1 for gate in self.placed):
@@ -64,17 +69,11 @@ class VTModel(GatedModel):
     def log_unnormalized(self, x: Tensor) -> Tensor:
         """log f(x) with hard gates; experts of their own are evaluated only for the rows they own."""
         self.check_rows(x, missing=False)
-        return self._inside(x, self._hard(x))
-
-    def _inside(self, x: Tensor, values: Tensor) -> Tensor:
-        if self.domain is None:
-            return values
-        low, high = self.domain_sides(x)
-        return torch.where(((x < low) | (x > high)).any(-1), -torch.inf, values)
+        return self.inside(x, self._hard(x))
 
     def _hard(self, x: Tensor, outward: int = 0) -> Tensor:
-        gate = self.root_gate
-        if gate is not None and len(self.placed) == 1 and self.experts.roots == 1:
+        gate = self.router
+        if gate is not None:
             return self.routed(x, gate.cells(x), outward)
         return self.experts.total(Question(x, complete=True), hard_gates(self.placed, x), outward)
 
@@ -132,7 +131,7 @@ class VTModel(GatedModel):
         if bool(tied.any()):
             low, high = self._tied(rows[tied], [found[tied] for found in candidates])
             sides[0][tied], sides[1][tied] = low, high
-        return self._inside(rows, sides[0]), self._inside(rows, sides[1])
+        return self.inside(rows, sides[0]), self.inside(rows, sides[1])
 
     def _tied(self, rows: Tensor, candidates: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Bounds of log f for rows near facets: the extremes over every choice of tied cells."""
@@ -181,10 +180,9 @@ class VTModel(GatedModel):
             if gate is None or not 0 <= cell < gate.n_cells:
                 have = "there is no gate at the root" if gate is None else f"take 0 to {gate.n_cells - 1}"
                 raise ValueError(f"cell {cell} does not exist: {have}")
-        x = torch.full((1, self.n_variables), torch.nan, dtype=torch.float64)
+        x, low, high = self.whole()
         x = x if given is None else self.check_evidence(given.double().view(1, -1))
-        low, high = self.domain_sides(x)
-        question = Question(x, low.expand_as(x), high.expand_as(x))
+        question = Question(x, low, high)
 
         def attempt(m: int) -> tuple[Tensor, Tensor]:
             drawn = self.experts.draw(m, question, expert=cell, generator=generator)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from voronoi_circuits.geometry.distances import facet_margin, nearest_cell
 from voronoi_circuits.models.base import Model
-from voronoi_circuits.models.gates import VoronoiGate
 from voronoi_circuits.models.hfv import HFVModel
 from voronoi_circuits.models.vt import VTModel
 
@@ -62,13 +61,6 @@ def lloyd_step(model: Model, x: Tensor, weights: Tensor | None) -> None:
         sums = rows.new_zeros(cells.points.shape).index_add_(0, cell, rows * mass.unsqueeze(1))
         moved = torch.where(total > 0, sums / total, cells.points.double())
         cells.centroids.copy_(moved.reshape(cells.centroids.shape))
-
-
-def routing_gate(model: Model) -> VoronoiGate | None:
-    """The gate that sends each row to an expert of its own, where that is all that the gates do."""
-    if isinstance(model, VTModel) and len(model.placed) == 1 and model.experts.roots == 1:
-        return model.root_gate
-    return None
 
 
 def cells_in_use(model: Model, x: Tensor) -> float:

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from voronoi_circuits.models.base import Model
 from voronoi_circuits.models.exact import ExactModel
 from voronoi_circuits.models.vt import VTModel
-from voronoi_circuits.training.cells import cells_in_use, lloyd_step, routing_gate
+from voronoi_circuits.training.cells import cells_in_use, lloyd_step
 from voronoi_circuits.training.diagnosis import TrainingError, broken_parameters, likely_cause
 from voronoi_circuits.training.history import History
 from voronoi_circuits.training.progress import Progress
@@ -137,7 +137,7 @@ class Training:
         if self.reestimate:
             lloyd_step(self.model, self.rows.x, self.rows.weights)
         if phase.hard and (self.reestimate or self.rows.cells is None):
-            gate = routing_gate(self.model)
+            gate = self.model.router if isinstance(self.model, VTModel) else None
             self.rows = self.rows._replace(cells=None if gate is None else gate.cells(self.rows.x))
 
     def _judge(self, epoch: int, phase: Phase, loss: float) -> None:
